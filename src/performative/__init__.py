@@ -1,0 +1,60 @@
+"""Decisions that change the data they are based on: performative prediction under constraints."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Alone": "exploration",
+    "Ball": "sets",
+    "Box": "sets",
+    "Budget": "sets",
+    "Empirical": "environments",
+    "Gaussian": "environments",
+    "HalfSpace": "sets",
+    "InfeasibleProblem": "optimum",
+    "LocationFamily": "environments",
+    "NonFiniteWarning": "simulation",
+    "Pair": "exploration",
+    "Problem": "problem",
+    "Product": "sets",
+    "Reals": "sets",
+    "Simplex": "sets",
+    "Solution": "optimum",
+    "apda": "methods",
+    "oracle": "methods",
+    "pd_ps": "methods",
+    "performative_optimum": "optimum",
+    "performative_risk": "risk",
+    "simulate": "simulation",
+    "stable_point": "optimum",
+}
+_MODULES = ("constraints", "environments", "estimators", "sets", "steps")
+
+__all__ = ["__version__", *sorted(_HOMES), *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: the command line must not wait for JAX to say what its options are.
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"performative.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"performative.{name}")
+    raise AttributeError(f"module 'performative' has no attribute {name!r}")
+
+
+if TYPE_CHECKING:
+    from performative import constraints, environments, estimators, sets, steps
+    from performative.environments import Empirical, Gaussian, LocationFamily
+    from performative.exploration import Alone, Pair
+    from performative.methods import apda, oracle, pd_ps
+    from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point
+    from performative.problem import Problem
+    from performative.risk import performative_risk
+    from performative.sets import Ball, Box, Budget, HalfSpace, Product, Reals, Simplex
+    from performative.simulation import NonFiniteWarning, simulate

@@ -1,0 +1,188 @@
+"""Constraints g(θ) ≤ 0 the decision-maker knows: linear, quadratic, pairwise proximity, or any function.
+
+Each is a callable from a decision (d,) to its values (m,), knows the names of its values, and where it has a convex form
+declares itself to cvxpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.pytrees import callable_node, pytree
+from performative.sets import _assign
+from performative.validation import finite_array, symmetric, whole
+
+
+class Constraint:
+    """What every constraint offers; `dimension` is d where the constraint fixes it."""
+
+    names: Any = ()
+    dimension: Any = None
+
+    def __call__(self, theta: Array) -> Array:
+        """g(θ), the values (m,) that must be at most 0."""
+        raise TypeError(f"{type(self).__name__} must define __call__(theta)")
+
+    def declare(self, variable: Any) -> Any:
+        """The values (m,) as one convex cvxpy expression, or None where there is no such form."""
+        return None
+
+
+@pytree("names", "dimension")
+class Linear(Constraint):
+    """⟨a_i, θ⟩ ≤ b_i: `coefficients` is a (d,) or the rows (m, d), `bound` is b."""
+
+    coefficients: Any
+    bound: Any
+    names: Any
+    dimension: Any
+
+    def __init__(self, coefficients: Any, bound: Any, name: str | Sequence[str] = "linear") -> None:
+        rows = np.atleast_2d(finite_array("coefficients", coefficients, (1, 2)))
+        bounds = finite_array("bound", bound, (0, 1))
+        if bounds.ndim and bounds.shape != rows.shape[:1]:
+            raise ValueError(f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}")
+        bounds = np.broadcast_to(bounds, rows.shape[:1]).copy()
+        _assign(self, coefficients=rows, bound=bounds, names=_names(name, len(rows)), dimension=rows.shape[1])
+
+    def __call__(self, theta: Array) -> Array:
+        """A θ − b."""
+        return jnp.sum(self.coefficients * theta, axis=-1) - self.bound
+
+    def declare(self, variable: Any) -> Any:
+        """As it stands."""
+        return self.coefficients @ variable - self.bound
+
+
+@pytree("names", "dimension")
+class Quadratic(Constraint):
+    """θᵀQθ + ⟨c, θ⟩ ≤ b: `matrix` is Q (symmetric), `linear` is c, `bound` is b."""
+
+    matrix: Any
+    bound: Any
+    linear: Any
+    names: Any
+    dimension: Any
+
+    def __init__(self, matrix: Any, bound: float, linear: Any = None, name: str = "quadratic") -> None:
+        matrix = symmetric("matrix", finite_array("matrix", matrix, 2))
+        size = matrix.shape[0]
+        linear = np.zeros(size) if linear is None else finite_array("linear", linear, 1)
+        if linear.shape != (size,):
+            raise ValueError(f"`linear` must have shape {(size,)} like the matrix, but got {linear.shape}")
+        bound_ = finite_array("bound", bound, 0)
+        _assign(self, matrix=matrix, bound=bound_, linear=linear, names=_names(name, 1), dimension=size)
+
+    def __call__(self, theta: Array) -> Array:
+        """θᵀQθ + ⟨c, θ⟩ − b."""
+        product = jnp.sum(self.matrix * theta, axis=-1)
+        return (jnp.sum((product + self.linear) * theta) - self.bound)[None]
+
+    def declare(self, variable: Any) -> Any:
+        """Convex if Q is positive semidefinite."""
+        import cvxpy as cp
+
+        values, vectors = np.linalg.eigh(self.matrix)
+        if values[0] < -1e-12 * max(abs(values[-1]), 1e-300):
+            return None
+        root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+        return cp.reshape(cp.sum_squares(root @ variable) + self.linear @ variable - self.bound, (1,), order="C")
+
+
+@pytree("blocks", "pairs", "names", "dimension")
+class Proximity(Constraint):
+    """‖θ_i − θ_j‖₂² ≤ b_ij for pairs (i, j) of the `blocks` equal stretches of θ (the tasks of a graph).
+
+    Without `pairs` all pairs count, in lexicographic order; `bound` is one number or one per pair. `active` switches
+    pairs off, so that graphs with different edges run as one batch: a pair that is off reads −1, never violated.
+    """
+
+    bound: Any
+    active: Any
+    blocks: Any
+    pairs: Any
+    names: Any
+    dimension: Any
+
+    def __init__(
+        self,
+        blocks: int,
+        dimension: int,
+        bound: Any,
+        pairs: Sequence[tuple[int, int]] | None = None,
+        active: Any = None,
+        name: str = "proximity",
+    ) -> None:
+        blocks, dimension = whole("blocks", blocks, 2), whole("dimension", dimension, 2)
+        if dimension % blocks:
+            raise ValueError(f"`dimension` must be a multiple of `blocks`, but got {dimension=}, {blocks=}")
+        chosen = [(i, j) for i in range(blocks) for j in range(i + 1, blocks)] if pairs is None else list(pairs)
+        for i, j in chosen:
+            if not (0 <= i < blocks and 0 <= j < blocks and i != j):
+                raise ValueError(f"`pairs` must join two different blocks of 0..{blocks - 1}, but got {(i, j)}")
+        bounds = finite_array("bound", bound, (0, 1))
+        if bounds.ndim and bounds.shape != (len(chosen),):
+            raise ValueError(f"`bound` must be one number or {len(chosen)}, but got shape {bounds.shape}")
+        on = np.ones(len(chosen), dtype=bool) if active is None else np.asarray(active)
+        if on.shape != (len(chosen),) or on.dtype != bool:
+            raise ValueError(f"`active` must be {len(chosen)} booleans, but got {on.dtype} of shape {on.shape}")
+        _assign(
+            self,
+            bound=np.broadcast_to(bounds, len(chosen)).copy(),
+            active=on,
+            blocks=blocks,
+            pairs=tuple((int(i), int(j)) for i, j in chosen),
+            names=tuple(f"{name}[{i},{j}]" for i, j in chosen),
+            dimension=dimension,
+        )
+
+    def __call__(self, theta: Array) -> Array:
+        """‖θ_i − θ_j‖² − b_ij, or −1 where the pair is off."""
+        rows = theta.reshape(self.blocks, -1)
+        left, right = np.asarray(self.pairs).T
+        apart = rows[left] - rows[right]
+        return jnp.where(self.active, jnp.sum(apart * apart, axis=-1) - self.bound, -1.0)
+
+    def declare(self, variable: Any) -> Any:
+        """One sum of squares a pair."""
+        import cvxpy as cp
+
+        incidence = np.zeros((len(self.pairs), self.blocks))
+        for row, ((i, j), on) in enumerate(zip(self.pairs, self.active, strict=True)):
+            incidence[row, [i, j]] = (1.0, -1.0) if on else 0.0
+        apart = incidence @ cp.reshape(variable, (self.blocks, self.dimension // self.blocks), order="C")
+        return cp.sum(cp.square(apart), axis=1) - np.where(self.active, self.bound, 1.0)
+
+
+@pytree("names")
+class Function(Constraint):
+    """Any function of the decision (d,) that returns its values (m,) or a scalar, in `jax.numpy`.
+
+    `names` names each value; left out, they are numbered when the problem learns how many there are.
+    """
+
+    function: Any
+    names: Any
+
+    def __init__(self, function: Callable[[Array], Array], names: str | Sequence[str] | None = None) -> None:
+        if not callable(function):
+            raise TypeError(f"`function` must be callable, but got {function!r}")
+        named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
+        _assign(self, function=callable_node(function), names=named)
+
+    def __call__(self, theta: Array) -> Array:
+        """The function's values, a scalar counting as one."""
+        return jnp.atleast_1d(self.function(theta))
+
+
+def _names(name: str | Sequence[str], count: int) -> tuple[str, ...]:
+    if isinstance(name, str):
+        return (name,) if count == 1 else tuple(f"{name}[{row}]" for row in range(count))
+    if len(name) != count:
+        raise ValueError(f"`name` must give {count} names, but got {list(name)}")
+    return tuple(name)

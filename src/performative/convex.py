@@ -1,0 +1,183 @@
+"""A solver for the reference problems: smooth risk, constraints g(θ) ≤ 0, θ in Θ, to high accuracy, with multipliers.
+
+Sequential convex programming: the risk is replaced by its second-order model at the current point, constraints that have
+a convex cvxpy form stay as they are, others are linearised and their curvature, weighted by the multipliers, moves into the
+model. Clarabel solves each subproblem. A convex quadratic program is its own model and takes one step.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.problem import Problem
+from performative.validation import Floats
+
+
+class Model(NamedTuple):
+    """Value, gradient and Hessian of the risk at a point."""
+
+    value: Floats
+    gradient: Floats
+    hessian: Floats
+
+
+class Point(NamedTuple):
+    """A decision with its multipliers and how far they are from satisfying the KKT conditions."""
+
+    decision: Floats
+    multipliers: Floats
+    residual: float
+
+
+class SolverFailed(RuntimeError):
+    """The convex solver gave up on a subproblem."""
+
+
+def minimise(
+    risk: Callable[[Floats], Model], problem: Problem, start: Floats, tolerance: float, most: int = 60
+) -> tuple[Point, list[Floats]]:
+    """The minimiser of `risk` under the problem's constraints from `start`, and the Hessians met on the way."""
+    theta, lam = start, np.zeros(len(problem.constraint_names))
+    best = Point(theta, lam, np.inf)
+    hessians: list[Floats] = []
+    stalled = 0
+    for _ in range(most):
+        model = risk(theta)
+        hessians.append(model.hessian)
+        found, lam = _subproblem(problem, theta, lam, model)
+        theta = _line_search(risk, problem, theta, found, model, lam)
+        residual = kkt_residual(problem, theta, lam, risk(theta).gradient)
+        stalled = 0 if residual < 0.5 * best.residual else stalled + 1
+        if residual < best.residual:
+            best = Point(theta, lam, residual)
+        if best.residual <= tolerance * 1e-3 or (best.residual <= tolerance and stalled) or stalled > 8:
+            break
+    return best, hessians
+
+
+def kkt_residual(problem: Problem, theta: Floats, lam: Floats, gradient: Floats) -> float:
+    """The largest of ‖θ − Π_Θ(θ − ∇PR − λᵀ∇g)‖, max g⁺ and max |λ g|: zero exactly at a KKT point (λ ≥ 0)."""
+    g, jacobian = (np.asarray(part) for part in _constraints(problem, theta))
+    moved = problem.decisions.project(jnp.asarray(theta - gradient - lam @ jacobian))
+    stationarity = float(np.linalg.norm(theta - np.asarray(moved)))
+    return max(stationarity, float(np.max(g, initial=0.0)), float(np.max(np.abs(lam * g), initial=0.0)))
+
+
+def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
+    """The θ ∈ Θ that minimises max_i g_i(θ); the slack −max_i g_i(θ); and the constraints that hold it back.
+
+    They come with their weights (summing to 1) in the convex combination of constraints that cannot be made smaller.
+    """
+    import cvxpy as cp
+
+    names = problem.constraint_names
+    theta = np.asarray(problem.decisions.project(jnp.zeros(problem.dimension)))
+    if not names:
+        return theta, np.inf, {}
+    weights = np.full(len(names), 1 / len(names))
+    linearised = [item.declare(cp.Variable(problem.dimension)) is None for item in problem.constraints]
+    best = (theta, float(np.max(np.asarray(problem.g(jnp.asarray(theta))))), weights)
+    for _ in range(40 if any(linearised) else 1):
+        x, level = cp.Variable(problem.dimension), cp.Variable()
+        held = [values <= level for values in _values(problem, theta, x)]
+        # Slack is capped, so that the program is bounded where the set is not.
+        bounded = [level >= -1e6]
+        proximal = 1e-3 * cp.sum_squares(x - theta) if any(linearised) else 0.0
+        _solve(cp.Problem(cp.Minimize(level + proximal), held + bounded + problem.decisions.declare(x)))
+        theta = np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float)))
+        weights = np.concatenate([np.atleast_1d(item.dual_value) for item in held])
+        reached = float(np.max(np.asarray(problem.g(jnp.asarray(theta)))))
+        improved = reached < best[1] - 1e-10 * max(1.0, abs(best[1]))
+        if reached < best[1]:
+            best = (theta, reached, weights)
+        if not improved:
+            break
+    theta, worst, weights = best
+    share = weights / max(float(np.sum(weights)), 1e-300)
+    blocking = {name: float(w) for name, w in zip(names, share, strict=True) if w > 1e-4}
+    return theta, -worst, blocking
+
+
+@jax.jit
+def _constraints(problem: Problem, theta: Array) -> tuple[Array, Array]:
+    return problem.g(theta), jax.jacrev(problem.g)(theta)
+
+
+@jax.jit
+def constraint_curvature(problem: Problem, theta: Array, lam: Array) -> Array:
+    """Σ λ_i ∇²g_i(θ)."""
+    return jax.hessian(lambda theta: jnp.sum(lam * problem.g(theta)))(theta)
+
+
+def _values(problem: Problem, theta: Floats, variable: Any) -> list[Any]:
+    """The constraints' values at `variable`: in convex form where there is one, linearised at θ elsewhere."""
+    g, jacobian = (np.asarray(part) for part in _constraints(problem, theta))
+    values, row = [], 0
+    for item in problem.constraints:
+        rows = slice(row, row + len(item.names))
+        row = rows.stop
+        declared = item.declare(variable)
+        values.append(g[rows] + jacobian[rows] @ (variable - theta) if declared is None else declared)
+    return values
+
+
+def _subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tuple[Floats, Floats]:
+    import cvxpy as cp
+
+    x = cp.Variable(problem.dimension)
+    curved = lam * np.concatenate(
+        [np.full(len(item.names), float(item.declare(x) is None)) for item in problem.constraints] or [np.zeros(0)]
+    )
+    hessian = model.hessian
+    if np.any(curved):
+        hessian = hessian + np.asarray(constraint_curvature(problem, theta, curved))
+    values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    floor = 1e-9 * max(float(np.max(np.abs(values))), 1e-12)
+    if values[0] < -floor:
+        values = np.maximum(np.abs(values), floor)  # a convex model of a non-convex risk
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    move = x - theta
+    objective = 0.5 * cp.sum_squares(root @ move) + model.gradient @ move
+    held = [values <= 0 for values in _values(problem, theta, x)]
+    _solve(cp.Problem(cp.Minimize(objective), held + problem.decisions.declare(x)))
+    duals = np.concatenate([np.atleast_1d(item.dual_value) for item in held] or [np.zeros(0)])
+    return np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float))), np.maximum(duals, 0.0)
+
+
+def _line_search(
+    risk: Callable[[Floats], Model], problem: Problem, theta: Floats, found: Floats, model: Model, lam: Floats
+) -> Floats:
+    """The largest of the steps 1, ½, ¼, … that lowers the risk plus a penalty on violations."""
+    weight = 2.0 * float(np.max(lam, initial=0.0)) + 1.0
+
+    def merit(point: Floats, value: float) -> float:
+        return value + weight * float(np.sum(np.maximum(np.asarray(problem.g(jnp.asarray(point))), 0.0)))
+
+    before = merit(theta, float(model.value))
+    allowance = 1e-9 * max(1.0, abs(before))
+    for halving in range(30):
+        point = theta + 0.5**halving * (found - theta)
+        if merit(point, float(risk(point).value)) <= before + allowance:
+            return point
+    return found
+
+
+def _solve(program: Any) -> None:
+    import cvxpy as cp
+
+    tight = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13, "max_iter": 400}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # accuracy is certified by the KKT residual, not by the solver's status
+        try:
+            program.solve(solver=cp.CLARABEL, **tight)
+        except cp.SolverError as error:
+            raise SolverFailed(f"Clarabel failed: {error}") from error
+    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        raise SolverFailed(f"the convex subproblem is {program.status}")

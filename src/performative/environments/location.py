@@ -1,0 +1,111 @@
+"""The location family: decisions move the data by a shift that is linear in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.environments.bases import Base
+from performative.expectations import Moments, Samples, hessian_pattern
+from performative.polynomial import is_analytic
+from performative.precision import in_float64
+from performative.problem import LossInData, Problem
+from performative.pytrees import callable_node, pytree
+from performative.sets import _assign
+from performative.validation import finite_array, is_traced
+
+Shift = Callable[[Any, Array], Array]
+
+
+class Environment(Protocol):
+    """Any world: the data that answer a decision, as random as the key and nothing else.
+
+    An environment whose randomness does not depend on the decision may offer `draw(key, n)` and `respond(drawn, theta)`
+    as well, with `sample(key, theta, n) = respond(draw(key, n), theta)`; draws are then shared between methods.
+    """
+
+    def sample(self, key: Array, theta: Array, n: int) -> Array:
+        """n samples (n, k) of Z ∼ D(θ)."""
+
+
+def apply_effect(effect: Array, theta: Array) -> Array:
+    """A θ: the shift of the paper, for a dense effect A (k, d)."""
+    return jnp.sum(effect * theta, axis=-1)
+
+
+@pytree()
+class LocationFamily:
+    """Z ∼ D(θ)  ⇔  Z = Z₀ + A θ in distribution, Z₀ ∼ D₀  (equation Eq_dis).
+
+    `base` is D₀, `effect` is A (k, d). A structured effect is any array with a `shift(effect, theta)` that is bilinear and
+    returns the shift (k,) of the data: a block per task, only some coordinates moved, low rank.
+    """
+
+    base: Any
+    effect: Any
+    shift: Any
+
+    def __init__(self, base: Base, effect: Any, shift: Shift | None = None) -> None:
+        effect = finite_array("effect", effect, 2 if shift is None else None)
+        if shift is None and effect.shape[0] != base.width:
+            raise ValueError(
+                f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}"
+            )
+        _assign(self, base=base, effect=effect, shift=callable_node(apply_effect if shift is None else shift))
+
+    @property
+    def width(self) -> int:
+        """k, the length of one sample."""
+        return self.base.width
+
+    @property
+    def dimension(self) -> int | None:
+        """d, where the effect is dense and so tells it."""
+        return int(self.effect.shape[1]) if getattr(self.shift, "func", None) is apply_effect else None
+
+    def draw(self, key: Array, n: int) -> Array:
+        """n samples (n, k) of Z₀."""
+        return self.base.draw(key, n)
+
+    def respond(self, drawn: Array, theta: Array) -> Array:
+        """Z₀ + shift(A, θ)."""
+        return drawn + self.shift(self.effect, theta)
+
+    def sample(self, key: Array, theta: Array, n: int) -> Array:
+        """n samples (n, k) of Z ∼ D(θ)."""
+        return self.respond(self.draw(key, n), theta)
+
+    def expectation(self, problem: Problem) -> Samples | Moments:
+        """D₀ in a form that averages this problem's loss."""
+        theta = np.zeros(problem.dimension)
+        pattern = hessian_pattern(LossInData(problem.loss), self.width, theta)
+        smooth = pattern is not None or is_analytic(problem.loss, theta, np.zeros(self.width))
+        return self.base.expectation(pattern, smooth)
+
+    @in_float64
+    def check(self, problem: Problem) -> None:
+        """Refuse a shift that does not fit the data, or is not bilinear, and a loss that does not fit either."""
+        problem.check_samples(self.width)
+        if is_traced(self):
+            return
+        random = np.random.default_rng(0)
+        theta, effect = random.normal(size=problem.dimension), np.asarray(self.effect)
+        try:
+            moved = np.asarray(self.shift(effect, theta))
+        except (TypeError, ValueError, IndexError) as error:
+            raise ValueError(
+                f"`shift` must take the effect {effect.shape} and a decision ({problem.dimension},), but failed: {error}"
+            ) from error
+        if moved.shape != (self.width,):
+            raise ValueError(f"`shift` must return the shift of a sample ({self.width},), but returned {moved.shape}")
+        other = random.normal(size=problem.dimension)
+        parts = np.asarray(self.shift(effect, other)) + moved
+        together = np.asarray(self.shift(effect, theta + other))
+        if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
+            raise ValueError("`shift` must be linear in the decision, but shift(θ + θ') differs from shift(θ) + shift(θ')")
+        if not np.allclose(np.asarray(self.shift(2 * effect, theta)), 2 * moved, rtol=1e-8, atol=1e-12):
+            raise ValueError("`shift` must be linear in the effect, but doubling the effect does not double the shift")

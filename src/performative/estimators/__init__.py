@@ -1,0 +1,14 @@
+"""What is learnt of the world, and from it an approximate gradient of the performative risk."""
+
+from performative.estimators.base_samples import BaseSamples
+from performative.estimators.effects import KnownEffect, PairedLeastSquares
+from performative.estimators.location import GradientEstimator, LocationBelief, LocationEstimator
+
+__all__ = [
+    "BaseSamples",
+    "GradientEstimator",
+    "KnownEffect",
+    "LocationBelief",
+    "LocationEstimator",
+    "PairedLeastSquares",
+]

@@ -1,0 +1,68 @@
+"""Estimates of the performative effect A."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from performative import steps
+from performative.pytrees import pytree
+
+
+class EffectEstimator(Protocol):
+    """Holds how data are believed to shift, and improves that belief round by round."""
+
+    shift: Any
+
+    def start(self, width: int, dimension: int) -> Array:
+        """Â₀ for samples of length `width` and decisions of length `dimension`."""
+
+    def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
+        """Â_t from Â_{t−1} and what was deployed (b, d) and observed (b, n, k) in round t."""
+
+
+@pytree("probe")
+class PairedLeastSquares:
+    """Online least squares on pairs: Â_t = Â_{t−1} + ζ_t (Z'_t − Z_t − Â_{t−1}u_t) u_tᵀ, line 7 of Algorithm 1.
+
+    The sign is the one of §3.2: descent on ½‖Z' − Z − Âu‖². Algorithm 1 prints the opposite one, which diverges. For a
+    structured effect the outer product becomes the transposed derivative of `shift` in the effect. With several samples
+    per deployment Z and Z' are their averages. `step` is ζ, `prior` is Â₀ (zero by default), `probe` the standard
+    deviation of u that the default ζ_t = 2/(κ₁t + 2κ₃) assumes.
+    """
+
+    shift: Any
+    step: Any
+    prior: Any
+    probe: Any
+
+    def start(self, width: int, dimension: int) -> Array:
+        """Â₀."""
+        return jnp.zeros((width, dimension)) if self.prior is None else jnp.asarray(self.prior)
+
+    def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
+        """One step of descent on the pair of round t."""
+        z, z_probe = jnp.mean(samples, axis=1)
+        u = decisions[1] - decisions[0]
+        step = self.step if self.step is not None else steps.excited(u.shape[0], self.probe)
+        predicted, transposed = jax.vjp(lambda effect: self.shift(effect, u), effect)
+        return effect + steps.at(step, t) * transposed(z_probe - z - predicted)[0]  # type: ignore[no-any-return]
+
+
+@pytree()
+class KnownEffect:
+    """The true A, handed over in the open: the paper's baseline."""
+
+    shift: Any
+    effect: Any
+
+    def start(self, width: int, dimension: int) -> Array:
+        """A."""
+        return jnp.asarray(self.effect)
+
+    def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
+        """A needs no update."""
+        return effect

@@ -1,0 +1,81 @@
+"""The gradient of the performative risk for location families, by plugging in what has been learnt."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax
+from jax import Array, lax
+
+from performative.problem import Problem
+from performative.pytrees import changed, pytree
+
+
+class GradientEstimator(Protocol):
+    """Any approximation of ∇PR: all that the robust primal-dual framework asks for."""
+
+    def init(self, problem: Problem, key: Array) -> Any:
+        """The belief before any data."""
+
+    def opening(self, belief: Any) -> int:
+        """How many samples a first deployment at θ = 0 must bring before anything else, or 0."""
+
+    def update(self, problem: Problem, belief: Any, decisions: Array, samples: Array, t: Array) -> Any:
+        """The belief after round t deployed `decisions` (b, d) and observed `samples` (b, n, k)."""
+
+    def gradient(self, problem: Problem, belief: Any, theta: Array) -> Array:
+        """∇P̂R_t(θ)."""
+
+
+@pytree()
+class LocationBelief:
+    """Â_t and the base samples (None until the warm-up has been told)."""
+
+    effect: Any
+    base: Any
+    key: Any
+
+
+@pytree("anticipate", "warmup")
+class LocationEstimator:
+    """∇P̂R_t(θ) = ∇_θ (1/n) Σ_i ℓ(θ; Z₀,i + Â_t θ)  (equation Eq_grad_approx).
+
+    `anticipate` decides whether the reaction is in the gradient: yes for APDA, no for PD-PS, where the shift stays at the
+    current decision while the loss is differentiated. `warmup` is n.
+    """
+
+    effects: Any
+    base_samples: Any
+    anticipate: Any
+    warmup: Any
+
+    def init(self, problem: Problem, key: Array) -> LocationBelief:
+        """Nothing is known, not even the length of a sample."""
+        return LocationBelief(None, None, key)
+
+    def opening(self, belief: LocationBelief) -> int:
+        """n, until the base samples are there."""
+        return int(self.warmup) if belief.base is None else 0
+
+    def update(
+        self, problem: Problem, belief: LocationBelief, decisions: Array, samples: Array, t: Array
+    ) -> LocationBelief:
+        """The warm-up fills the base; every later round improves Â and, with recycling, the base."""
+        if belief.base is None:
+            effect = self.effects.start(samples.shape[2], decisions.shape[1])
+            base = self.base_samples.start(
+                problem.loss, self.effects.shift, effect, decisions[0], samples[0], belief.key
+            )
+            return changed(belief, effect=effect, base=base)
+        effect = self.effects.update(belief.effect, decisions, samples, t)
+        return changed(belief, effect=effect, base=self.base_samples.add(belief.base, decisions, samples))
+
+    def gradient(self, problem: Problem, belief: LocationBelief, theta: Array) -> Array:
+        """See the class."""
+        return jax.grad(lambda theta: self.predicted_risk(problem, belief, theta))(theta)
+
+    def predicted_risk(self, problem: Problem, belief: LocationBelief, theta: Array) -> Array:
+        """(1/n) Σ_i ℓ(θ; Z₀,i + Â θ), with Z₀,i = Z_i − Â θ_i for a sample observed at θ_i."""
+        felt = theta if self.anticipate else lax.stop_gradient(theta)
+        shift = self.effects.shift
+        return belief.base.mean(lambda z, where: problem.loss(theta, z + shift(belief.effect, felt - where)))  # type: ignore[no-any-return]

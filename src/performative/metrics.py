@@ -1,0 +1,103 @@
+"""What a run is measured by: regret, violation, deviation and estimation error, and the same for every deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.optimum import Solution
+from performative.problem import Problem
+from performative.pytrees import pytree
+from performative.risk import LocationRisk, knows_risk
+
+
+@pytree()
+class Truth:
+    """What the world knows and methods do not: the problem measured on, its risk, and its optimum.
+
+    `risk` and `optimum` are None for an environment that only samples; then only the constraints are measured.
+    """
+
+    problem: Any
+    risk: Any
+    optimum: Any
+
+    @staticmethod
+    def of(problem: Problem, environment: Any, optimum: Solution | None) -> Truth:
+        """The truth of a problem in an environment."""
+        if optimum is None or not knows_risk(environment):
+            return Truth(problem, None, None)
+        return Truth(problem, LocationRisk.of(problem, environment), optimum)
+
+    def excess(self, theta: Array) -> Array:
+        """PR(θ) − PR(θ_PO), or nan where the risk is not known."""
+        if self.risk is None:
+            return jnp.full((), jnp.nan)
+        return self.risk(theta) - self.optimum.risk  # type: ignore[no-any-return]
+
+
+@pytree()
+class Tally:
+    """Running sums over the rounds of one method, of a size that does not depend on how many there are.
+
+    `decision` is the last θ_t, and `failed` the first round whose update was not finite (0 if none).
+    """
+
+    regret: Any
+    violation: Any
+    deployed_regret: Any
+    deployed_violation: Any
+    deployments: Any
+    decision: Any
+    failed: Any
+
+    @staticmethod
+    def empty(truth: Truth, decision: Array) -> Tally:
+        """Before anything is deployed."""
+        zero = jnp.zeros(())
+        violation = jnp.zeros(len(truth.problem.constraint_names))
+        return Tally(zero, violation, zero, zero, zero, decision, jnp.zeros((), jnp.int64))
+
+    def after_round(self, truth: Truth, before: Any, after: Any, decisions: Array, wanted: int, t: Array) -> Tally:
+        """The tally after round t deployed `decisions` (b, d) for `wanted` samples each and moved the state.
+
+        The warm-up, round 0, is no round of the regret but does count as deployments.
+        """
+        counted = jnp.minimum(t, 1)
+        theta = before.decision
+        excess = sum((wanted * truth.excess(decision) for decision in decisions), start=jnp.zeros(()))
+        worst = [jnp.max(truth.problem.g(decision), initial=0.0) for decision in decisions]
+        finite = jnp.all(jnp.isfinite(after.decision)) & jnp.all(jnp.isfinite(after.multipliers))
+        return Tally(
+            regret=self.regret + counted * truth.excess(theta),
+            violation=self.violation + counted * truth.problem.g(theta),
+            deployed_regret=self.deployed_regret + excess,
+            deployed_violation=jnp.maximum(self.deployed_violation, jnp.max(jnp.stack(worst))),
+            deployments=self.deployments + wanted * decisions.shape[0],
+            decision=theta,
+            failed=jnp.where((self.failed == 0) & ~finite, t, self.failed),
+        )
+
+
+def record(truth: Truth, tally: Tally, state: Any, effect: Any, t: Array) -> dict[str, Array]:
+    """The recorded variables after round t; `effect` is the true A, or None."""
+    recorded = {
+        "regret": tally.regret / t,
+        "violation": tally.violation / t,
+        "deviation": jnp.full((), jnp.nan),
+        "estimation_error": jnp.full((), jnp.nan),
+        "deployed_regret": tally.deployed_regret / tally.deployments,
+        "deployed_violation": tally.deployed_violation,
+        "deployments": tally.deployments,
+        "decision": tally.decision,
+        "multipliers": state.multipliers,
+    }
+    if truth.optimum is not None:
+        recorded["deviation"] = jnp.sum((tally.decision - truth.optimum.decision) ** 2)
+    estimate = getattr(getattr(state, "belief", None), "effect", None)
+    if effect is not None and estimate is not None and np.shape(estimate) == np.shape(effect):
+        recorded["estimation_error"] = jnp.sum((estimate - effect) ** 2)
+    return recorded

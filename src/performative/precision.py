@@ -1,0 +1,45 @@
+"""Float64 arithmetic and fixed random bits, without touching the user's global JAX settings."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+import jax
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def precise() -> Iterator[None]:
+    """Everything the library computes is computed inside this context.
+
+    It holds for the current thread only: 64-bit arrays, NumPy's promotion rules and one definition of what a
+    key's random bits are, whatever the user has configured.
+    """
+    with (
+        jax.enable_x64(True),
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+        jax.threefry_partitionable(True),
+    ):
+        yield
+
+
+def in_float64(function: Callable[P, T]) -> Callable[P, T]:
+    """Run `function` inside `precise()`."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        with precise():
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def new_key(seed: int) -> jax.Array:
+    """The root of all randomness of a run: a threefry key, whatever the user's default generator is."""
+    return jax.random.key(seed, impl="threefry2x32")

@@ -1,0 +1,155 @@
+"""Problem: what the decision-maker knows — the loss, the decision set Θ and the constraints g."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.constraints import Constraint, Function
+from performative.precision import in_float64
+from performative.pytrees import callable_node, changed, pytree
+from performative.sets import DecisionSet
+from performative.validation import whole
+
+Loss = Callable[[Array, Array], Array]
+
+
+@pytree("dimension")
+class Problem:
+    """min over θ ∈ Θ of PR(θ) = E_{Z∼D(θ)} ℓ(θ; Z) subject to g(θ) ≤ 0, with D unknown  (equation Pro_def).
+
+    `loss(theta, z)` is ℓ for one sample, written in `jax.numpy`, and returns a scalar; `decisions` is Θ; `constraints` is
+    one function θ ↦ g(θ) (m,) or a list of `performative.constraints`. `dimension` is d; it need only be given where
+    neither the set nor a constraint tells it.
+
+    Functions whose numbers differ between instances are `jax.tree_util.Partial(function, numbers)`.
+    """
+
+    loss: Any
+    decisions: Any
+    constraints: Any
+    dimension: Any
+
+    def __init__(
+        self,
+        loss: Loss,
+        decisions: DecisionSet,
+        constraints: Callable[[Array], Array] | Sequence[Constraint] | None = None,
+        dimension: int | None = None,
+    ) -> None:
+        if not callable(loss):
+            raise TypeError(f"`loss` must be a function of (theta, z), but got {loss!r}")
+        if not isinstance(decisions, DecisionSet):
+            raise TypeError(f"`decisions` must be a decision set such as performative.Box, but got {decisions!r}")
+        listed: tuple[Constraint, ...]
+        if constraints is None:
+            listed = ()
+        elif isinstance(constraints, Constraint):
+            listed = (constraints,)
+        elif callable(constraints):
+            listed = (Function(constraints),)
+        else:
+            listed = tuple(constraints)
+            for position, item in enumerate(listed):
+                if not isinstance(item, Constraint):
+                    raise TypeError(
+                        f"`constraints[{position}]` must be one of performative.constraints, but got {item!r}; "
+                        "wrap a function as constraints.Function(function)"
+                    )
+        known = {
+            "dimension": None if dimension is None else whole("dimension", dimension, 1),
+            "decisions": decisions.dimension,
+            **{f"constraints[{i}]": item.dimension for i, item in enumerate(listed)},
+        }
+        given = {name: size for name, size in known.items() if size is not None}
+        if len(set(given.values())) > 1:
+            raise ValueError(f"all parts of a problem must have one dimension, but got {given}")
+        object.__setattr__(self, "loss", callable_node(loss))
+        object.__setattr__(self, "decisions", decisions)
+        object.__setattr__(self, "constraints", listed)
+        object.__setattr__(self, "dimension", None)
+        if given:
+            resolved = self.of_dimension(next(iter(given.values())))
+            for name in ("decisions", "constraints", "dimension"):
+                object.__setattr__(self, name, getattr(resolved, name))
+
+    @in_float64
+    def of_dimension(self, dimension: int) -> Problem:
+        """The same problem with d fixed, its constraints counted and named."""
+        if self.dimension is not None:
+            if self.dimension != dimension:
+                raise ValueError(f"the problem has dimension {self.dimension}, but {dimension} is needed")
+            return self
+        counted = []
+        for item in self.constraints:
+            if isinstance(item, Function):
+                item = _named(item, dimension, offset=sum(len(c.names) for c in counted))
+            counted.append(item)
+        names = [name for item in counted for name in item.names]
+        if len(set(names)) < len(names):
+            raise ValueError(f"constraints must have different names, but got {names}")
+        decisions = self.decisions.of_dimension(dimension)
+        return changed(self, decisions=decisions, constraints=tuple(counted), dimension=dimension)
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """The names of g_1, …, g_m, in order."""
+        return tuple(name for item in self.constraints for name in item.names)
+
+    def g(self, theta: Array) -> Array:
+        """g(θ), all constraints as one vector (m,)."""
+        if not self.constraints:
+            return jnp.zeros((0,))
+        return jnp.concatenate([item(theta) for item in self.constraints])
+
+    @in_float64
+    def check_samples(self, width: int) -> None:
+        """Refuse a loss that does not turn a decision and one sample of `width` numbers into a scalar."""
+        theta, z = jax.ShapeDtypeStruct((self.dimension,), np.float64), jax.ShapeDtypeStruct((width,), np.float64)
+        try:
+            result = jax.eval_shape(self.loss, theta, z)
+        except (TypeError, ValueError, IndexError) as error:
+            raise ValueError(
+                f"`loss` must take a decision of shape ({self.dimension},) and one sample of shape ({width},), "
+                f"but failed: {error}"
+            ) from error
+        shape = getattr(result, "shape", None)
+        if shape != ():
+            raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}")
+
+
+@pytree()
+class LossInData:
+    """The loss as a function of the data first, which is what averages over data are taken of."""
+
+    loss: Any
+
+    def __call__(self, z: Array, theta: Array) -> Array:
+        """ℓ(θ; z)."""
+        return self.loss(theta, z)  # type: ignore[no-any-return]
+
+
+def _named(item: Function, dimension: int, offset: int) -> Function:
+    theta = jax.ShapeDtypeStruct((dimension,), np.float64)
+    try:
+        result = jax.eval_shape(item.function, theta)
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"`constraints` must take a decision of shape ({dimension},), but failed: {error}") from error
+    shape = getattr(result, "shape", None)
+    if shape is None or len(shape) > 1 or shape == (0,):
+        raise ValueError(f"`constraints` must return a scalar or a vector (m,), but returned {_kind(result)}")
+    count = shape[0] if shape else 1
+    names = tuple(f"g{offset + i + 1}" for i in range(count)) if item.names is None else item.names
+    if len(names) != count:
+        raise ValueError(f"`names` must name each of the {count} constraints, but got {list(names)}")
+    return changed(item, names=names)
+
+
+def _kind(result: Any) -> str:
+    shape = getattr(result, "shape", None)
+    return f"{type(result).__name__}" if shape is None else f"shape {shape}"

@@ -1,0 +1,65 @@
+"""The performative risk of a decision, and the risk with the data's reaction frozen."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from performative.precision import in_float64, new_key
+from performative.problem import Problem
+from performative.pytrees import pytree
+from performative.validation import finite_array, whole
+
+
+@pytree()
+class LocationRisk:
+    """E_{Z₀∼D₀} ℓ(θ; Z₀ + shift(A, where)): the decoupled risk of θ on the data that `where` induces.
+
+    PR(θ) is its diagonal; its gradient in θ alone vanishes at a stable point.
+    """
+
+    loss: Any
+    shift: Any
+    effect: Any
+    base: Any
+
+    @staticmethod
+    def of(problem: Problem, environment: Any) -> LocationRisk:
+        """The risk of a problem in a location family, its base distribution brought into a form that averages."""
+        return LocationRisk(problem.loss, environment.shift, environment.effect, environment.expectation(problem))
+
+    def __call__(self, theta: Array, where: Array | None = None) -> Array:
+        """PR(θ), or the decoupled risk if `where` is given."""
+        moved = self.shift(self.effect, theta if where is None else where)
+        return self.base.mean(lambda z0: self.loss(theta, z0 + moved))  # type: ignore[no-any-return]
+
+
+def knows_risk(environment: Any) -> bool:
+    """Whether the truth of this environment is open to metrics and optimum."""
+    return hasattr(environment, "expectation") and hasattr(environment, "shift")
+
+
+@in_float64
+def performative_risk(problem: Problem, environment: Any, theta: Any, samples: int = 100_000, seed: int = 0) -> float:
+    """PR(θ) = E_{Z∼D(θ)} ℓ(θ; Z).
+
+    Exact on a location family where the loss is quadratic in the data or the base is empirical, by quadrature for other
+    losses on a Gaussian base. For any other environment the average over `samples` draws with `seed`.
+    """
+    theta = finite_array("theta", theta, 1)
+    problem = problem.of_dimension(theta.shape[0])
+    if knows_risk(environment):
+        environment.check(problem)
+        return float(_location_risk(problem, environment, jnp.asarray(theta)))
+    z = environment.sample(new_key(seed), jnp.asarray(theta), whole("samples", samples, 1))
+    problem.check_samples(z.shape[-1])
+    return float(jnp.mean(jax.vmap(functools.partial(problem.loss, theta))(z)))
+
+
+@jax.jit
+def _location_risk(problem: Problem, environment: Any, theta: Array) -> Array:
+    return LocationRisk.of(problem, environment)(theta)

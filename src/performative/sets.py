@@ -1,0 +1,275 @@
+"""Decision sets Θ: closed convex sets that project, tell membership and know their radius."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.precision import precise
+from performative.pytrees import changed, pytree
+from performative.validation import finite_array, positive, whole
+
+
+class DecisionSet:
+    """What every Θ offers; a user's own set overrides `project`, `radius` and `declare`.
+
+    `dimension` is d, or None for a set described by scalars, which serves any d until `of_dimension` fixes it.
+    """
+
+    dimension: Any = None
+
+    @property
+    def radius(self) -> float:
+        """R = sup ‖θ‖₂ over the set; infinite if unbounded."""
+        return float("inf")
+
+    def project(self, point: Array) -> Array:
+        """Π_Θ(point), the nearest element."""
+        raise TypeError(f"{type(self).__name__} must define project(point)")
+
+    def declare(self, variable: Any) -> list[Any]:
+        """The set as cvxpy constraints on `variable`."""
+        raise TypeError(f"{type(self).__name__} must define declare(variable) to be used with cvxpy")
+
+    def contains(self, point: Any, tolerance: float = 1e-9) -> bool:
+        """Whether ‖point − Π_Θ(point)‖ ≤ tolerance · max(1, ‖point‖), the allowance being for rounding."""
+        point = finite_array("point", point, 1)
+        with precise():
+            gap = np.linalg.norm(point - np.asarray(self.project(jnp.asarray(point))))
+        return bool(gap <= tolerance * max(1.0, float(np.linalg.norm(point))))
+
+    def of_dimension(self, dimension: int) -> Self:
+        """The same set with its dimension fixed."""
+        if self.dimension is None:
+            return changed(self, dimension=dimension)
+        if self.dimension != dimension:
+            raise ValueError(f"the decision set has dimension {self.dimension}, but {dimension} is needed: {self}")
+        return self
+
+
+@pytree("dimension")
+class Box(DecisionSet):
+    """{θ : lower ≤ θ ≤ upper}, entry by entry; two scalars serve any dimension."""
+
+    lower: Any
+    upper: Any
+    dimension: Any = None
+
+    def __post_init__(self) -> None:
+        lower, upper = finite_array("lower", self.lower, (0, 1)), finite_array("upper", self.upper, (0, 1))
+        if lower.ndim and upper.ndim and lower.shape != upper.shape:
+            raise ValueError(f"`lower` and `upper` must have the same shape, but got {lower.shape} and {upper.shape}")
+        lower, upper = (bound.copy() for bound in np.broadcast_arrays(lower, upper))
+        for index in np.argwhere(~(lower <= upper))[:1]:
+            low, high = lower[tuple(index)], upper[tuple(index)]
+            where = f" at index {index[0]}" if lower.ndim else ""
+            raise ValueError(f"`lower <= upper` must hold, but got (lower={low}, upper={high}){where}")
+        size = lower.shape[0] if lower.ndim else self.dimension
+        _assign(self, lower=lower, upper=upper, dimension=size)
+
+    @property
+    def radius(self) -> float:
+        """‖max(|lower|, |upper|)‖₂."""
+        corner = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        if corner.ndim == 0:
+            if self.dimension is None:
+                raise ValueError(f"the radius of {self} depends on its dimension; give the bounds as vectors")
+            corner = np.full(self.dimension, corner)
+        return float(np.linalg.norm(corner))
+
+    def project(self, point: Array) -> Array:
+        """Clip each entry."""
+        return jnp.clip(point, self.lower, self.upper)
+
+    def declare(self, variable: Any) -> list[Any]:
+        """Two elementwise inequalities."""
+        return [variable >= self.lower, variable <= self.upper]
+
+
+@pytree("dimension")
+class Ball(DecisionSet):
+    """{θ : ‖θ − center‖₂ ≤ radius}; without a center it is centred at 0 in any dimension."""
+
+    size: Any
+    center: Any
+    dimension: Any
+
+    def __init__(self, radius: float, center: Any = None) -> None:
+        center = None if center is None else finite_array("center", center, 1)
+        size = None if center is None else center.shape[0]
+        _assign(self, size=np.float64(positive("radius", radius)), center=center, dimension=size)
+
+    @property
+    def radius(self) -> float:
+        """‖center‖₂ + radius."""
+        return float(self.size) + (0.0 if self.center is None else float(np.linalg.norm(self.center)))
+
+    def project(self, point: Array) -> Array:
+        """Shrink the distance to the center to at most the radius."""
+        center = 0.0 if self.center is None else self.center
+        offset = point - center
+        length = jnp.sqrt(jnp.sum(offset * offset))
+        return center + offset * jnp.minimum(1.0, self.size / jnp.maximum(length, 1e-300))
+
+    def declare(self, variable: Any) -> list[Any]:
+        """One second-order cone."""
+        import cvxpy as cp
+
+        return [cp.norm(variable - (0.0 if self.center is None else self.center), 2) <= self.size]
+
+
+@pytree("dimension")
+class Simplex(DecisionSet):
+    """{θ ≥ 0 : Σθ = total}."""
+
+    total: Any
+    dimension: Any = None
+
+    def __post_init__(self) -> None:
+        _assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
+
+    @property
+    def radius(self) -> float:
+        """Attained at the vertices."""
+        return float(self.total)
+
+    def project(self, point: Array) -> Array:
+        """See `project_simplex`."""
+        return project_simplex(point, self.total)
+
+    def declare(self, variable: Any) -> list[Any]:
+        """Non-negative entries and one equality."""
+        import cvxpy as cp
+
+        return [variable >= 0, cp.sum(variable) == self.total]
+
+
+@pytree("dimension")
+class Budget(DecisionSet):
+    """{θ ≥ 0 : Σθ ≤ total}: the non-negative orthant capped by a budget."""
+
+    total: Any
+    dimension: Any = None
+
+    def __post_init__(self) -> None:
+        _assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
+
+    @property
+    def radius(self) -> float:
+        """Attained at the vertices."""
+        return float(self.total)
+
+    def project(self, point: Array) -> Array:
+        """Drop the negative part; where that is over budget, project on the simplex."""
+        kept = jnp.maximum(point, 0.0)
+        return jnp.where(jnp.sum(kept) <= self.total, kept, project_simplex(point, self.total))
+
+    def declare(self, variable: Any) -> list[Any]:
+        """Non-negative entries and one inequality."""
+        import cvxpy as cp
+
+        return [variable >= 0, cp.sum(variable) <= self.total]
+
+
+@pytree("dimension")
+class HalfSpace(DecisionSet):
+    """{θ : ⟨normal, θ⟩ ≤ offset}."""
+
+    normal: Any
+    offset: Any
+    dimension: Any
+
+    def __init__(self, normal: Any, offset: float) -> None:
+        normal = finite_array("normal", normal, 1)
+        if not np.any(normal):
+            raise ValueError(f"`normal` must not be zero, but got {normal}")
+        _assign(self, normal=normal, offset=finite_array("offset", offset, 0), dimension=normal.shape[0])
+
+    def project(self, point: Array) -> Array:
+        """Step back along the normal by the excess."""
+        excess = jnp.maximum(jnp.sum(self.normal * point) - self.offset, 0.0)
+        return point - self.normal * (excess / jnp.sum(self.normal * self.normal))
+
+    def declare(self, variable: Any) -> list[Any]:
+        """One inequality."""
+        return [self.normal @ variable <= self.offset]
+
+
+@pytree("dimension")
+class Reals(DecisionSet):
+    """All of R^d."""
+
+    dimension: Any = None
+
+    def __post_init__(self) -> None:
+        _assign(self, dimension=_size(self.dimension))
+
+    def project(self, point: Array) -> Array:
+        """Every point is its own projection."""
+        return jnp.asarray(point)
+
+    def declare(self, variable: Any) -> list[Any]:
+        """No constraint."""
+        return []
+
+
+@pytree("dimension")
+class Product(DecisionSet):
+    """Θ₁ × … × Θ_r: each set holds for its own stretch of coordinates, in order.
+
+    `sizes` gives the length of each stretch; it may be left out where every set knows its dimension.
+    """
+
+    parts: Any
+    dimension: Any
+
+    def __init__(self, parts: Sequence[DecisionSet], sizes: Sequence[int] | None = None) -> None:
+        if not parts:
+            raise ValueError("`parts` must hold at least one set, but got none")
+        lengths = [part.dimension for part in parts] if sizes is None else list(sizes)
+        if len(lengths) != len(parts) or None in lengths:
+            raise ValueError(f"`sizes` must give a length for each of the {len(parts)} sets, but got {lengths}")
+        fixed = tuple(part.of_dimension(whole("sizes", n, 1)) for part, n in zip(parts, lengths, strict=True))
+        _assign(self, parts=fixed, dimension=sum(lengths))
+
+    @property
+    def radius(self) -> float:
+        """√(Σ R_i²)."""
+        return float(np.sqrt(sum(part.radius**2 for part in self.parts)))
+
+    def project(self, point: Array) -> Array:
+        """Each stretch on its own set."""
+        return jnp.concatenate([part.project(piece) for part, piece in self._pieces(point)])
+
+    def declare(self, variable: Any) -> list[Any]:
+        """The parts' constraints together."""
+        return [constraint for part, piece in self._pieces(variable) for constraint in part.declare(piece)]
+
+    def _pieces(self, whole_point: Any) -> Iterator[tuple[DecisionSet, Any]]:
+        start = 0
+        for part in self.parts:
+            yield part, whole_point[start : start + part.dimension]
+            start += part.dimension
+
+
+def project_simplex(point: Array, total: Any) -> Array:
+    """max(point − τ, 0), with τ such that the entries sum to `total`; found by sorting."""
+    descending = -jnp.sort(-point)
+    count = jnp.arange(1, point.shape[0] + 1)
+    excess = (jnp.cumsum(descending) - total) / count
+    support = jnp.sum(descending > excess)
+    tau = jnp.sum(jnp.where(count == support, excess, 0.0))
+    return jnp.maximum(point - tau, 0.0)
+
+
+def _assign(node: Any, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(node, name, value)
+
+
+def _size(dimension: Any) -> int | None:
+    return None if dimension is None else whole("dimension", dimension, 1)

@@ -1,0 +1,72 @@
+"""Step sizes by name: the paper's experimental choices, and the theorem's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.tree_util import Partial
+
+from performative.precision import in_float64
+from performative.pytrees import callable_node
+from performative.validation import finite_array, positive, whole
+
+Step = float | Callable[[Array], Array]
+
+
+def harmonic(offset: float = 10.0) -> Callable[[Array], Array]:
+    """ζ_t = 1/(t + offset), the estimation step of the paper's experiments."""
+    return Partial(_harmonic, np.float64(positive("offset", offset)))
+
+
+def excited(dimension: int, scale: float = 1.0) -> Callable[[Array], Array]:
+    """ζ_t = 2/(κ₁t + 2κ₃), the theorem's estimation step, for probes u ∼ N(0, scale²·I): κ₁ = scale², κ₃ = (d+2)·scale².
+
+    The paper prints κ₃ = 3d, which is a valid but looser bound.
+    """
+    kappa1 = positive("scale", scale) ** 2
+    return Partial(_excited, np.float64(kappa1), np.float64(kappa1 * (whole("dimension", dimension, 1) + 2)))
+
+
+def experiment() -> dict[str, Any]:
+    """η = 5·10⁻³, δ = 1, ζ_t = 1/(t+10): the settings of both experiments of the paper (outside its theorem)."""
+    return {"step": 5e-3, "control": 1.0, "estimation_step": harmonic(10.0)}
+
+
+def theorem(horizon: int, lipschitz: float, dimension: int) -> dict[str, Any]:
+    """η = 1/√T, δ at the lower end of the theorem's interval, ζ_t = 2/(κ₁t + 2κ₃), for T = `horizon` and L_g = `lipschitz`."""
+    eta = 1 / np.sqrt(whole("horizon", horizon, 1))
+    inside = 1 - 32 * eta**2 * float(finite_array("lipschitz", lipschitz, 0)) ** 2
+    if inside < 0:
+        raise ValueError(
+            f"`horizon >= 32 lipschitz²` must hold, but got {horizon=} < {32 * float(lipschitz) ** 2:.6g} with {lipschitz=}"
+        )
+    delta = (1 - np.sqrt(inside)) / (4 * eta**2)
+    return {"step": float(eta), "control": float(delta), "estimation_step": excited(dimension)}
+
+
+@in_float64
+def validated(name: str, step: Step) -> Any:
+    """A number, or a function of the round, that is positive."""
+    if not callable(step):
+        return np.float64(positive(name, step))
+    first = np.asarray(step(jnp.asarray(1)))
+    if first.shape != () or not np.isfinite(first) or not first > 0:
+        raise ValueError(f"`{name}(t)` must be a positive number for every round t, but at t=1 it is {first}")
+    return callable_node(step)
+
+
+def at(step: Any, t: Array) -> Any:
+    """The step of round t."""
+    return step(t) if callable(step) else step
+
+
+def _harmonic(offset: Array, t: Array) -> Array:
+    return 1.0 / (t + offset)
+
+
+def _excited(kappa1: Array, kappa3: Array, t: Array) -> Array:
+    return 2.0 / (kappa1 * t + 2.0 * kappa3)

@@ -1,0 +1,57 @@
+"""The checks at the door: each error names the argument, the rule and the value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any leaf is a JAX tracer: then the values were checked where they were concrete."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Floats:
+    """`value` as a float64 array of the allowed number of axes, every entry finite."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be numbers, but got {value!r}") from error
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    if allowed is not None and array.ndim not in allowed:
+        wanted = " or ".join(str(axes) for axes in allowed)
+        raise ValueError(f"`{name}` must have {wanted} axes, but got shape {array.shape}")
+    if not np.all(np.isfinite(array)):
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
+    return array
+
+
+def positive(name: str, value: Any) -> float:
+    """`value` as a float, checked to be positive and finite."""
+    number = float(finite_array(name, value, 0))
+    if not number > 0:
+        raise ValueError(f"`{name} > 0` must hold, but got {name}={number}")
+    return number
+
+
+def whole(name: str, value: Any, at_least: int) -> int:
+    """`value` as an int, checked to be whole and large enough."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+        raise ValueError(f"`{name}` must be a whole number >= {at_least}, but got {name}={value!r}")
+    return int(value)
+
+
+def symmetric(name: str, matrix: Floats) -> Floats:
+    """The matrix, checked to be square and symmetric."""
+    if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
+        raise ValueError(f"`{name}` must be square, but got shape {matrix.shape}")
+    gap = float(np.max(np.abs(matrix - np.swapaxes(matrix, -1, -2)), initial=0.0))
+    if gap > 1e-9 * max(1.0, float(np.max(np.abs(matrix), initial=0.0))):
+        raise ValueError(f"`{name}` must be symmetric, but entries differ from their mirror by up to {gap:.3g}")
+    return matrix
