@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -17,8 +16,11 @@ from performative.validation import positive
 class Exploration(Protocol):
     """Turns the current decision into the decisions (b, d) to deploy this round."""
 
-    def decisions(self, key: Array, theta: Array) -> Array:
-        """The b decisions around θ."""
+    def normals(self, dimension: int) -> int:
+        """How many standard normal numbers a round needs."""
+
+    def decisions(self, normals: Array, theta: Array) -> Array:
+        """The b decisions around θ that these numbers stand for."""
 
 
 @pytree()
@@ -30,15 +32,23 @@ class Pair:
     def __post_init__(self) -> None:
         _assign(self, scale=np.float64(positive("exploration", self.scale)))
 
-    def decisions(self, key: Array, theta: Array) -> Array:
+    def normals(self, dimension: int) -> int:
+        """One a coordinate."""
+        return dimension
+
+    def decisions(self, normals: Array, theta: Array) -> Array:
         """(θ, θ + u)."""
-        return jnp.stack([theta, theta + self.scale * jax.random.normal(key, theta.shape)])
+        return jnp.stack([theta, theta + self.scale * normals])
 
 
 @pytree()
 class Alone:
     """θ_t by itself: for methods that need not learn the effect."""
 
-    def decisions(self, key: Array, theta: Array) -> Array:
+    def normals(self, dimension: int) -> int:
+        """None."""
+        return 0
+
+    def decisions(self, normals: Array, theta: Array) -> Array:
         """(θ)."""
         return theta[None]

@@ -41,7 +41,7 @@ def apda(
         control: δ, likewise.
         estimation_step: ζ, likewise; by default the theorem's 2/(κ₁t + 2κ₃), see `performative.steps`.
         warmup: n, the number of base samples observed at θ = 0.
-        exploration: the standard deviation of the probes u_t, or a part with `decisions(key, theta)`.
+        exploration: the standard deviation of the probes u_t, or a part such as `Pair`.
         start: θ_1; by default the point of Θ nearest to 0.
         recycle: keep every observation as a base sample instead of the first n alone.
         samples: how many samples each deployment brings.
@@ -118,5 +118,5 @@ def _exploration(exploration: float | Exploration) -> Any:
     if isinstance(exploration, int | float | np.floating):
         return Pair(exploration)
     if not hasattr(exploration, "decisions") or jax.tree_util.all_leaves([exploration]):
-        raise TypeError(f"`exploration` must be a number or a part with decisions(key, theta), but got {exploration!r}")
+        raise TypeError(f"`exploration` must be a number or a part such as performative.Pair, but got {exploration!r}")
     return exploration

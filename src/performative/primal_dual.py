@@ -25,7 +25,12 @@ class Method(Protocol):
         """The state before anything is deployed; it has `round`, `decision` and `multipliers`."""
 
     def ask(self, state: Any, key: Array) -> Array:
-        """The decisions (b, d) to deploy this round."""
+        """The decisions (b, d) to deploy this round.
+
+        A method whose randomness is a number of standard normals may offer `normals`, that number, and
+        `decide(state, normals)` as well, with `ask(state, key) = decide(state, normal(key, (normals,)))`; a simulation
+        then draws for many rounds at once and shares the draws between methods.
+        """
 
     def wanted(self, state: Any) -> int:
         """How many samples each of them should bring."""
@@ -84,9 +89,18 @@ class PrimalDual:
     @in_float64
     def ask(self, state: State, key: Array) -> Array:
         """Line 1 in the warm-up, lines 4 to 6 in every later round."""
+        return self.decide(state, jax.random.normal(key, (self.normals,)))
+
+    @property
+    def normals(self) -> int:
+        """How many standard normal numbers a round needs."""
+        return self.exploration.normals(self.problem.dimension)  # type: ignore[no-any-return]
+
+    def decide(self, state: State, normals: Array) -> Array:
+        """`ask` with its random numbers given."""
         if self.estimator.opening(state.belief):
             return self._origin()[None]
-        return self.exploration.decisions(key, state.decision)  # type: ignore[no-any-return]
+        return self.exploration.decisions(normals, state.decision)  # type: ignore[no-any-return]
 
     def wanted(self, state: State) -> int:
         """n in the warm-up, `samples` afterwards."""

@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 
 from performative import __version__
-from performative.metrics import Tally, Truth, record
+from performative.engine import Batch, World
+from performative.metrics import Truth
 from performative.optimum import Solution, performative_optimum, require_feasible
-from performative.precision import in_float64, new_key, precise
-from performative.pytrees import describe, pytree, stack
+from performative.precision import in_float64, precise
+from performative.pytrees import describe
 from performative.risk import knows_risk
 from performative.validation import whole
 
@@ -34,23 +33,6 @@ _DIMENSIONS = {"violation": ("constraint",), "decision": ("coordinate",), "multi
 
 class NonFiniteWarning(RuntimeWarning):
     """A method's iterates left the finite numbers."""
-
-
-@pytree()
-class Run:
-    """One method under way: its state and its tally."""
-
-    state: Any
-    tally: Any
-
-
-@pytree()
-class World:
-    """What one realisation consists of, apart from chance: the methods, the environment and the truth."""
-
-    methods: Any
-    environment: Any
-    truth: Any
 
 
 @in_float64
@@ -198,22 +180,17 @@ def _check_names(name: str, method: Any, known: Any) -> None:
 def _run_batch(
     worlds: list[World], lanes: range, rounds: list[int], seed: int, chunk: int | None, advance: Callable[[int], None]
 ) -> dict[str, Any]:
-    """The recorded variables of the realisations `lanes`, arrays (round, ..., lane) for each method."""
+    """The recorded variables of the realisations `lanes`: for each recorded round and method, arrays (..., 1, lane)."""
     with precise():
-        world = stack([worlds[lane % len(worlds)] for lane in lanes], axis=-1)
-        keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.arange(lanes.start, lanes.stop))
-        first = {name: int(method.init(new_key(0)).round) for name, method in worlds[0].methods.items()}
-        opening = tuple(name for name, round_ in first.items() if round_ == 0)
-        runs = _begin(world, keys, opening)
-        recorded, t = [], 1
+        batch = Batch([[worlds[lane % len(worlds)]] for lane in lanes], lanes, seed)
+        recorded = []
         for target in rounds:
-            for stop in _stops(t, target + 1, chunk):
-                runs = jax.block_until_ready(_advance(world, runs, keys, t, stop))
-                advance(stop - t)
-                t = stop
-            recorded.append(jax.device_get(_snapshot(world, runs, target)))
-        failed = {name: np.asarray(run.tally.failed) for name, run in runs.items()}
-    return {"recorded": recorded, "failed": failed}
+            for stop in _stops(batch.round, target + 1, chunk):
+                ran = stop - batch.round
+                batch.advance(stop)
+                advance(ran)
+            recorded.append(batch.snapshot())
+        return {"recorded": recorded, "failed": batch.failed()}
 
 
 def _stops(start: int, end: int, chunk: int | None) -> Iterator[int]:
@@ -225,66 +202,6 @@ def _stops(start: int, end: int, chunk: int | None) -> Iterator[int]:
         yield t
         if chunk is None and time.perf_counter() - clock < 0.25:
             size *= 2
-
-
-def _over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
-    return jax.vmap(function, in_axes=-1, out_axes=-1)
-
-
-@functools.partial(jax.jit, static_argnames="opening")
-def _begin(world: World, keys: Array, opening: tuple[str, ...]) -> dict[str, Run]:
-    """Initial states, and round 0 for the methods that open with a warm-up."""
-
-    def begin(world: World, key: Array) -> dict[str, Run]:
-        runs = {}
-        for name, method in world.methods.items():
-            state = method.init(jax.random.fold_in(key, 0))
-            runs[name] = Run(state, Tally.empty(world.truth, state.decision))
-        return runs | _round(world, {name: runs[name] for name in opening}, key, jnp.asarray(0))
-
-    return _over_lanes(begin)(world, keys)  # type: ignore[no-any-return]
-
-
-@jax.jit
-def _advance(world: World, runs: dict[str, Run], keys: Array, start: Array, stop: Array) -> dict[str, Run]:
-    """Rounds start, …, stop−1. The bounds are numbers of the compiled program, so any chunk runs the same code."""
-
-    def body(t: Array, runs: dict[str, Run]) -> dict[str, Run]:
-        return _over_lanes(functools.partial(_round, t=t))(world, runs, keys)  # type: ignore[no-any-return]
-
-    return lax.fori_loop(start, stop, body, runs)
-
-
-@jax.jit
-def _snapshot(world: World, runs: dict[str, Run], t: Array) -> dict[str, dict[str, Array]]:
-    def snapshot(world: World, runs: dict[str, Run]) -> dict[str, dict[str, Array]]:
-        effect = getattr(world.environment, "effect", None) if world.truth.risk is not None else None
-        return {name: record(world.truth, run.tally, run.state, effect, t) for name, run in runs.items()}
-
-    return _over_lanes(snapshot)(world, runs)  # type: ignore[no-any-return]
-
-
-def _round(world: World, runs: dict[str, Run], key: Array, t: Array) -> dict[str, Run]:
-    """Round t of one realisation: ask, let the world answer, tell, count."""
-    ask_key, world_key = jax.random.split(jax.random.fold_in(key, t + 1))
-    draws: dict[tuple[int, int], Array] = {}
-
-    def answer(decision: Array, index: int, wanted: int) -> Array:
-        draw_key = jax.random.fold_in(world_key, index)
-        if not hasattr(world.environment, "draw"):
-            return world.environment.sample(draw_key, decision, wanted)  # type: ignore[no-any-return]
-        if (index, wanted) not in draws:  # drawn once, for every method
-            draws[index, wanted] = world.environment.draw(draw_key, wanted)
-        return world.environment.respond(draws[index, wanted], decision)  # type: ignore[no-any-return]
-
-    after = {}
-    for name, run in runs.items():
-        method, state = world.methods[name], run.state
-        decisions, wanted = method.ask(state, ask_key), method.wanted(state)
-        samples = jnp.stack([answer(decisions[index], index, wanted) for index in range(decisions.shape[0])])
-        told = method.tell(state, decisions, samples)
-        after[name] = Run(told, run.tally.after_round(world.truth, state, told, decisions, wanted, t))
-    return after
 
 
 def _in_processes(jobs: Sequence[Callable[..., Any]], workers: int, done: Callable[[], None]) -> list[Any]:
@@ -341,17 +258,17 @@ def _dataset(world: World, pieces: list[dict[str, Any]], rounds: list[int], real
                 )
                 for name in names
             ]
-        )  # (method, round, ..., realization)
-        variables[variable] = (("method", "realization", "round", *extra), np.moveaxis(values, -1, 1))
-    failed = np.stack([np.concatenate([piece["failed"][name] for piece in pieces]) for name in names])
-    variables["failed"] = (("method", "realization"), failed)
+        )  # (method, round, ..., variant, realization)
+        variables[variable] = (("variant", "method", "realization", "round", *extra), np.moveaxis(values, (-2, -1), (0, 2)))
+    failed = np.stack([np.concatenate([piece["failed"][name] for piece in pieces], axis=-1) for name in names], axis=1)
+    variables["failed"] = (("variant", "method", "realization"), failed)
     coordinates = {
         "method": names,
         "realization": np.arange(realizations),
         "round": rounds,
         "constraint": list(world.truth.problem.constraint_names),
     }
-    return xr.Dataset(variables, coordinates)
+    return xr.Dataset(variables, coordinates).isel(variant=0)
 
 
 def _report_failures(dataset: xr.Dataset, world: World) -> None:

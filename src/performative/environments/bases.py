@@ -22,8 +22,11 @@ class Base(Protocol):
     def width(self) -> int:
         """k, the length of one sample."""
 
-    def draw(self, key: Array, n: int) -> Array:
-        """n independent samples (n, k)."""
+    def noise(self, key: Array, n: int) -> Array:
+        """The random numbers behind n samples, which depend on shapes but on no parameter of the distribution."""
+
+    def from_noise(self, noise: Array) -> Array:
+        """The n samples (n, k) they stand for."""
 
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
         """The distribution in a form that averages: by its moments over functions that are quadratic with this
@@ -69,9 +72,13 @@ class Gaussian:
         """k."""
         return int(self.mean.shape[0])
 
-    def draw(self, key: Array, n: int) -> Array:
-        """mean + factor · standard normals."""
-        return jax.vmap(self.colour)(jax.random.normal(key, (n, self.mean.shape[0])))
+    def noise(self, key: Array, n: int) -> Array:
+        """Standard normal numbers (n, k)."""
+        return jax.random.normal(key, (n, self.width))
+
+    def from_noise(self, noise: Array) -> Array:
+        """mean + factor · noise."""
+        return jax.vmap(self.colour)(noise)
 
     def colour(self, white: Array) -> Array:
         """The sample (k,) that standard normal numbers (k,) stand for."""
@@ -115,9 +122,13 @@ class Empirical:
         """k."""
         return int(self.samples.shape[1])
 
-    def draw(self, key: Array, n: int) -> Array:
-        """Rows picked uniformly."""
-        return jnp.asarray(self.samples)[jax.random.randint(key, (n,), 0, self.samples.shape[0])]
+    def noise(self, key: Array, n: int) -> Array:
+        """Row numbers (n,), picked uniformly."""
+        return jax.random.randint(key, (n,), 0, self.samples.shape[0])
+
+    def from_noise(self, noise: Array) -> Array:
+        """The rows."""
+        return jnp.asarray(self.samples)[noise]
 
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
         """Exact."""

@@ -24,8 +24,9 @@ Shift = Callable[[Any, Array], Array]
 class Environment(Protocol):
     """Any world: the data that answer a decision, as random as the key and nothing else.
 
-    An environment whose randomness does not depend on the decision may offer `draw(key, n)` and `respond(drawn, theta)`
-    as well, with `sample(key, theta, n) = respond(draw(key, n), theta)`; draws are then shared between methods.
+    An environment whose random numbers depend on neither the decision nor its own parameters may offer `noise(key, n)` and
+    `respond(noise, theta)` as well, with `sample(key, theta, n) = respond(noise(key, n), theta)`; a simulation then draws
+    for many rounds at once and shares the numbers between methods.
     """
 
     def sample(self, key: Array, theta: Array, n: int) -> Array:
@@ -67,17 +68,17 @@ class LocationFamily:
         """d, where the effect is dense and so tells it."""
         return int(self.effect.shape[1]) if getattr(self.shift, "func", None) is apply_effect else None
 
-    def draw(self, key: Array, n: int) -> Array:
-        """n samples (n, k) of Z₀."""
-        return self.base.draw(key, n)
+    def noise(self, key: Array, n: int) -> Array:
+        """The random numbers behind n samples of Z₀."""
+        return self.base.noise(key, n)  # type: ignore[no-any-return]
 
-    def respond(self, drawn: Array, theta: Array) -> Array:
+    def respond(self, noise: Array, theta: Array) -> Array:
         """Z₀ + shift(A, θ)."""
-        return drawn + self.shift(self.effect, theta)
+        return self.base.from_noise(noise) + self.shift(self.effect, theta)  # type: ignore[no-any-return]
 
     def sample(self, key: Array, theta: Array, n: int) -> Array:
         """n samples (n, k) of Z ∼ D(θ)."""
-        return self.respond(self.draw(key, n), theta)
+        return self.respond(self.noise(key, n), theta)
 
     def expectation(self, problem: Problem) -> Samples | Moments:
         """D₀ in a form that averages this problem's loss."""
