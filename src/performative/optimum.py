@@ -102,6 +102,16 @@ def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solut
     return _certified(problem, environment, best, best.residual, False, "stable point of the repeated minimisation")
 
 
+@in_float64
+def certify(problem: Problem, environment: Any, decision: Any, multipliers: Any) -> Solution:
+    """A `Solution` from a decision and multipliers found elsewhere, in closed form say, with its KKT residual."""
+    problem = _resolved(problem, environment)
+    decision, multipliers = finite_array("decision", decision, 1), finite_array("multipliers", multipliers, 1)
+    model = _model(problem, environment, decision)
+    residual = convex.kkt_residual(problem, decision, multipliers, model.gradient)
+    return _certified(problem, environment, Point(decision, multipliers, residual), residual, False, "certified")
+
+
 def require_feasible(problem: Problem, candidate: Any = None) -> Floats:
     """A decision in Θ with g ≤ 0 (the candidate or the projection of 0 if they will do), or `InfeasibleProblem`."""
     first = np.zeros(problem.dimension) if candidate is None else finite_array("start", candidate, 1)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from performative import __version__
-from performative.engine import Batch, World
+from performative.batches import LANES, Piece, make_jobs, run_jobs
+from performative.engine import World
 from performative.metrics import Truth
 from performative.optimum import Solution, performative_optimum, require_feasible
-from performative.precision import in_float64, precise
+from performative.precision import in_float64
 from performative.pytrees import describe
 from performative.risk import knows_risk
 from performative.validation import whole
 
 if TYPE_CHECKING:
     import xarray as xr
-
-LANES = 50
-"""Realisations in one batch. Fixed, so that results do not depend on how many workers share the batches."""
 
 _DIMENSIONS = {"violation": ("constraint",), "decision": ("coordinate",), "multipliers": ("constraint",)}
 
@@ -50,6 +46,7 @@ def simulate(
     batch: int = LANES,
     chunk: int | None = None,
     progress: bool | None = None,
+    checkpoint: str | Path | None = None,
 ) -> xr.Dataset:
     """Run methods against an environment and return their metrics as an `xarray.Dataset`.
 
@@ -69,6 +66,8 @@ def simulate(
         batch: realisations in one batch. Another number changes results by rounding (up to 1e-10).
         chunk: the most rounds in one compiled call; results do not depend on it.
         progress: show a progress bar; by default if standard error is a terminal.
+        checkpoint: a directory to keep the run in on the way; called again with it, an interrupted run goes on and ends
+            with the same bits.
 
     Returns:
         A dataset with dimensions (method, realization, round[, constraint | coordinate]) and the variables `regret`,
@@ -83,15 +82,10 @@ def simulate(
     worlds = make_worlds(methods, environment, problem, optimum)
     realizations = len(worlds) if realizations is None else whole("realizations", realizations, 1)
     recorded = recorded_rounds(rounds, record)
-    batches = [range(first, min(first + batch, realizations)) for first in range(0, realizations, batch)]
-    show = sys.stderr.isatty() if progress is None else progress
-    with _progress(show, rounds * len(batches)) as advance:
-        jobs = [functools.partial(_run_batch, worlds, lanes, recorded, seed, chunk) for lanes in batches]
-        if workers == 1 or len(jobs) == 1:
-            pieces = [job(advance) for job in jobs]
-        else:
-            pieces = _in_processes(jobs, workers, lambda: advance(rounds))
-    dataset = _dataset(worlds[0], pieces, recorded, realizations)
+    directory = None if checkpoint is None else Path(checkpoint)
+    jobs = make_jobs([[world] for world in worlds], realizations, seed, recorded, batch, chunk, directory)
+    pieces = run_jobs(jobs, workers, progress)
+    dataset = to_dataset(worlds[0], pieces, recorded, realizations).isel(variant=0)
     dataset.attrs = {
         "performative": __version__,
         "jax": jax.__version__,
@@ -103,8 +97,8 @@ def simulate(
         "environment": json.dumps(_described(environment)),
         "problem": json.dumps(_described(problem)),
     }
-    dataset = dataset.sel(method=list(methods))
-    _report_failures(dataset, worlds[0])
+    dataset = dataset.sel({"method": list(methods)})
+    report_failures(dataset, worlds[0])
     return dataset
 
 
@@ -177,90 +171,24 @@ def _check_names(name: str, method: Any, known: Any) -> None:
         )
 
 
-def _run_batch(
-    worlds: list[World], lanes: range, rounds: list[int], seed: int, chunk: int | None, advance: Callable[[int], None]
-) -> dict[str, Any]:
-    """The recorded variables of the realisations `lanes`: for each recorded round and method, arrays (..., 1, lane)."""
-    with precise():
-        batch = Batch([[worlds[lane % len(worlds)]] for lane in lanes], lanes, seed)
-        recorded = []
-        for target in rounds:
-            for stop in _stops(batch.round, target + 1, chunk):
-                ran = stop - batch.round
-                batch.advance(stop)
-                advance(ran)
-            recorded.append(batch.snapshot())
-        return {"recorded": recorded, "failed": batch.failed()}
-
-
-def _stops(start: int, end: int, chunk: int | None) -> Iterator[int]:
-    """Where compiled calls end on the way from `start` to `end`: every `chunk` rounds, or about every half second."""
-    size, t = chunk or 256, start
-    while t < end:
-        clock = time.perf_counter()
-        t = min(t + size, end)
-        yield t
-        if chunk is None and time.perf_counter() - clock < 0.25:
-            size *= 2
-
-
-def _in_processes(jobs: Sequence[Callable[..., Any]], workers: int, done: Callable[[], None]) -> list[Any]:
-    import joblib
-
-    pieces = []
-    calls = (joblib.delayed(job)(_ignore) for job in jobs)
-    for piece in joblib.Parallel(n_jobs=workers, return_as="generator")(calls):
-        pieces.append(piece)
-        done()
-    return pieces
-
-
-def _ignore(rounds: int) -> None:
-    """Workers do not report within a batch."""
-
-
-class _progress:
-    """A progress bar over rounds, or nothing; a context that gives the function to advance it."""
-
-    def __init__(self, show: bool, total: int) -> None:
-        self.bar: Any = None
-        self.total = total
-        if show:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-
-    def __enter__(self) -> Callable[[int], None]:
-        if self.bar is None:
-            return _ignore
-        self.bar.start()
-        task = self.bar.add_task("rounds", total=self.total)
-        return lambda rounds: self.bar.advance(task, rounds)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-
-def _dataset(world: World, pieces: list[dict[str, Any]], rounds: list[int], realizations: int) -> xr.Dataset:
+def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realizations: int) -> xr.Dataset:
+    """The pieces of all batches as one dataset, with a dimension `variant`."""
     import xarray as xr
 
     names = list(world.methods)
     variables = {}
-    for variable in pieces[0]["recorded"][0][names[0]]:
+    for variable in pieces[0].recorded[0][names[0]]:
         extra = _DIMENSIONS.get(variable, ())
         values = np.stack(
             [
                 np.concatenate(
-                    [np.stack([at[name][variable] for at in piece["recorded"]]) for piece in pieces], axis=-1
+                    [np.stack([at[name][variable] for at in piece.recorded]) for piece in pieces], axis=-1
                 )
                 for name in names
             ]
         )  # (method, round, ..., variant, realization)
         variables[variable] = (("variant", "method", "realization", "round", *extra), np.moveaxis(values, (-2, -1), (0, 2)))
-    failed = np.stack([np.concatenate([piece["failed"][name] for piece in pieces], axis=-1) for name in names], axis=1)
+    failed = np.stack([np.concatenate([piece.failed[name] for piece in pieces], axis=-1) for name in names], axis=1)
     variables["failed"] = (("variant", "method", "realization"), failed)
     coordinates = {
         "method": names,
@@ -268,12 +196,13 @@ def _dataset(world: World, pieces: list[dict[str, Any]], rounds: list[int], real
         "round": rounds,
         "constraint": list(world.truth.problem.constraint_names),
     }
-    return xr.Dataset(variables, coordinates).isel(variant=0)
+    return xr.Dataset(variables, coordinates)
 
 
-def _report_failures(dataset: xr.Dataset, world: World) -> None:
+def report_failures(dataset: xr.Dataset, world: World) -> None:
+    """Warn of every method whose iterates left the finite numbers: when, how often, and the likely cause."""
     for name in dataset.method.values:
-        failed = dataset.failed.sel(method=name).values
+        failed = dataset.failed.sel({"method": name}).values
         if np.any(failed > 0):
             step = getattr(world.methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""

@@ -1,0 +1,247 @@
+"""Batches of realisations, run here or in other processes, and kept in checkpoints on the way."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from performative import __version__
+from performative.engine import Batch, World
+from performative.precision import precise
+from performative.pytrees import describe
+
+LANES = 50
+"""Realisations in one batch. Fixed, so that results do not depend on how many workers share the batches."""
+SAVE_EVERY = 20.0
+"""Seconds between checkpoints: what an interruption loses at most, next to the compiled call under way."""
+
+Recorded = dict[str, dict[str, np.ndarray[Any, Any]]]
+
+
+class Piece(NamedTuple):
+    """What a batch has to show: snapshots at the first so many recorded rounds, and where it failed."""
+
+    recorded: list[Recorded]
+    failed: dict[str, np.ndarray[Any, Any]]
+
+
+class Job(NamedTuple):
+    """A batch to run: the worlds of each realisation (one per variant), and everything its result depends on."""
+
+    worlds: list[list[World]]
+    realizations: range
+    seed: int
+    rounds: list[int]
+    chunk: int | None
+    checkpoint: Path | None
+
+
+def make_jobs(
+    worlds: list[list[World]],
+    realizations: int,
+    seed: int,
+    rounds: list[int],
+    batch: int,
+    chunk: int | None,
+    directory: Path | None,
+) -> list[Job]:
+    """Realisation r runs on instance r modulo their number; batches are stretches of `batch` realisations."""
+    jobs = []
+    for first in range(0, realizations, batch):
+        lanes = range(first, min(first + batch, realizations))
+        path = None if directory is None else directory / f"batch-{first:06d}.npz"
+        jobs.append(Job([worlds[lane % len(worlds)] for lane in lanes], lanes, seed, rounds, chunk, path))
+    return jobs
+
+
+def run_jobs(jobs: Sequence[Job], workers: int, progress: bool | None, cluster: str | None = None) -> list[Piece]:
+    """All pieces, in order; by `workers` processes, or on the cluster at an address such as dask://host:port."""
+    show = sys.stderr.isatty() if progress is None else progress
+    total = jobs[0].rounds[-1]
+    with _progress(show, total * len(jobs)) as advance:
+        if cluster is None and (workers == 1 or len(jobs) == 1):
+            return [run_job(job, advance) for job in jobs]
+        pieces = []
+        for piece in _spread(jobs, workers, cluster):
+            pieces.append(piece)
+            advance(total)
+        return pieces
+
+
+def run_job(job: Job, advance: Callable[[int], None] | None = None) -> Piece:
+    """Run a batch to its end, from its checkpoint if there is one."""
+    tell = advance or _ignore
+    with precise():
+        batch = Batch(job.worlds, job.realizations, job.seed)
+        recorded = _resume(job, batch)
+        tell(batch.round - 1)
+        saved = time.monotonic()
+        for target in job.rounds[len(recorded) :]:
+            for stop in _stops(batch.round, target + 1, job.chunk):
+                ran = stop - batch.round
+                batch.advance(stop)
+                tell(ran)
+                if job.checkpoint is not None and time.monotonic() - saved > SAVE_EVERY:
+                    _save(job, batch, recorded)
+                    saved = time.monotonic()
+            recorded.append(batch.snapshot())
+        if job.checkpoint is not None:
+            _save(job, batch, recorded)
+        return Piece(recorded, batch.failed())
+
+
+def finished_so_far(job: Job) -> Piece | None:
+    """What a checkpoint of this very job holds, without running anything."""
+    if job.checkpoint is None or not job.checkpoint.exists():
+        return None
+    stored = _load(job)
+    return Piece(_unpacked(stored), {name[7:]: stored[name] for name in stored if name.startswith("failed/")})
+
+
+def fingerprint(job: Job) -> str:
+    """A digest of everything the result of a job depends on, but for the machine."""
+    described = [describe([world.methods, world.environment, world.truth]) for row in job.worlds for world in row]
+    whole = [__version__, jax.__version__, described, list(job.realizations), job.seed, job.rounds]
+    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+
+
+def _resume(job: Job, batch: Batch) -> list[Recorded]:
+    if job.checkpoint is None or not job.checkpoint.exists():
+        return []
+    stored = _load(job)
+    leaves, tree = jax.tree.flatten(batch.runs)
+    batch.runs = jax.tree.unflatten(tree, [_like(leaf, stored[f"run/{i}"]) for i, leaf in enumerate(leaves)])
+    batch.round = int(stored["round"])
+    return _unpacked(stored)
+
+
+def _save(job: Job, batch: Batch, recorded: list[Recorded]) -> None:
+    assert job.checkpoint is not None
+    job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {f"run/{i}": _plain(leaf) for i, leaf in enumerate(jax.tree.leaves(batch.runs))}
+    arrays |= {f"failed/{name}": rounds for name, rounds in batch.failed().items()}
+    for position, snapshot in enumerate(recorded):
+        for method, variables in snapshot.items():
+            arrays |= {f"recorded/{position}/{method}/{name}": value for name, value in variables.items()}
+    temporary = job.checkpoint.with_suffix(f".{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        np.savez(file, round=batch.round, fingerprint=fingerprint(job), **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, job.checkpoint)
+
+
+def _load(job: Job) -> dict[str, Any]:
+    assert job.checkpoint is not None
+    try:
+        with np.load(job.checkpoint) as archive:
+            stored = dict(archive)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"the checkpoint {job.checkpoint} cannot be read: {error}; delete it to start afresh") from error
+    if str(stored.get("fingerprint")) != fingerprint(job):
+        raise ValueError(
+            f"the checkpoint {job.checkpoint} is of another run (other numbers, settings or versions); "
+            "choose another directory or delete it"
+        )
+    return stored
+
+
+def _unpacked(stored: dict[str, Any]) -> list[Recorded]:
+    recorded: dict[int, Recorded] = {}
+    for name, value in stored.items():
+        if name.startswith("recorded/"):
+            _, position, method, variable = name.split("/", 3)
+            recorded.setdefault(int(position), {}).setdefault(method, {})[variable] = value
+    return [recorded[position] for position in range(len(recorded))]
+
+
+def _plain(leaf: Any) -> np.ndarray[Any, Any]:
+    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def _like(leaf: Any, stored: np.ndarray[Any, Any]) -> Any:
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(stored, impl="threefry2x32")
+    return jax.numpy.asarray(stored)
+
+
+def _stops(start: int, end: int, chunk: int | None) -> Iterator[int]:
+    """Where compiled calls end on the way from `start` to `end`: every `chunk` rounds, or about every half second."""
+    size, t = chunk or 256, start
+    while t < end:
+        clock = time.monotonic()
+        t = min(t + size, end)
+        yield t
+        if chunk is None and time.monotonic() - clock < 0.25:
+            size *= 2
+
+
+def _spread(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[Piece]:
+    import joblib
+
+    calls = (joblib.delayed(run_job)(job) for job in jobs)
+    if cluster is None:
+        yield from joblib.Parallel(n_jobs=workers, return_as="generator")(calls)
+        return
+    with _backend(cluster):
+        yield from joblib.Parallel(n_jobs=-1)(calls)
+
+
+def _backend(cluster: str) -> Any:
+    """joblib's backend for an address: dask://host:port, or ray://host:port."""
+    import joblib
+
+    scheme, _, address = cluster.partition("://")
+    if scheme == "dask" and address:
+        from distributed import Client
+
+        client = Client(f"tcp://{address}")
+        return joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60)
+    if scheme == "ray" and address:
+        import ray
+        from ray.util.joblib import register_ray
+
+        ray.init(cluster if address != "local" else None)
+        register_ray()
+        return joblib.parallel_config(backend="ray")
+    raise ValueError(f"`cluster` must be dask://host:port or ray://host:port, but got {cluster!r}")
+
+
+def _ignore(rounds: int) -> None:
+    """Batches in other processes report when they are done."""
+
+
+class _progress:
+    """A progress bar over rounds, or nothing; a context that gives the function to advance it."""
+
+    def __init__(self, show: bool, total: int) -> None:
+        self._bar: Any = None
+        self._total = total
+        if show:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+
+    def __enter__(self) -> Callable[[int], None]:
+        if self._bar is None:
+            return _ignore
+        self._bar.start()
+        return functools.partial(self._bar.advance, self._bar.add_task("rounds", total=self._total))
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

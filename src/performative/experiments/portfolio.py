@@ -1,0 +1,72 @@
+"""Multi-asset portfolio (the paper's second experiment).
+
+Ten assets. Investing moves returns, z = z̄ + Aθ + noise; weights lie in [0, 0.3] and must respect a budget, a bound on the
+bid-ask spread (liquidity) and a bound on the variance (risk), whose covariance the investor estimates from the warm-up.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.tree_util import Partial
+
+from performative.constraints import Linear, Quadratic
+from performative.engine import first_answer
+from performative.environments import Gaussian, LocationFamily
+from performative.experiments.instance import Instance, random_covariance, random_source
+from performative.optimum import performative_optimum
+from performative.precision import precise
+from performative.problem import Problem
+from performative.sets import Box
+from performative.validation import Floats
+
+NAME = "portfolio"
+TITLE = "Multi-asset portfolio"
+ASSETS = 10
+MOST = 0.3
+SPREAD = 2.0
+RISK = 0.01
+
+
+def loss(xi: Array, theta: Array, z: Array) -> Array:
+    """−zᵀθ + ξ‖θ‖²."""
+    return -jnp.sum(z * theta) + xi * jnp.sum(theta * theta)
+
+
+def instance(seed: int, realization: int, sensitivity: float, warmup: int) -> Instance:
+    """One random instance; A and z̄ depend on the sensitivity ε, and ξ = ε."""
+    random = random_source(seed, realization)
+    covariance = random_covariance(random, ASSETS, 1 / ASSETS)
+    effect = random.normal(size=(ASSETS, ASSETS))
+    effect *= sensitivity / np.linalg.norm(effect, 2)
+    mean = 10 * sensitivity + random.uniform(size=ASSETS)
+    mean *= 2 / np.linalg.norm(mean)
+    spread = random.uniform(2.0, 4.0, size=ASSETS)
+    start = random.uniform(0.0, MOST, size=ASSETS)
+
+    environment = LocationFamily(Gaussian(mean, covariance), effect)
+    with precise():
+        observed = np.asarray(first_answer(environment, jnp.zeros(ASSETS), seed, realization, warmup))
+    truth = _problem(sensitivity, spread, covariance)
+    known = _problem(sensitivity, spread, np.cov(observed.T))
+    return Instance(known, truth, environment, performative_optimum(truth, environment), _feasible(known, start))
+
+
+def _problem(sensitivity: float, spread: Floats, covariance: Floats) -> Problem:
+    constraints = [
+        Linear(np.ones(ASSETS), 1.0, name="budget"),
+        Linear(spread, SPREAD, name="liquidity"),
+        Quadratic(covariance, RISK, name="risk"),
+    ]
+    return Problem(Partial(loss, np.float64(sensitivity)), Box(np.zeros(ASSETS), np.full(ASSETS, MOST)), constraints)
+
+
+def _feasible(problem: Problem, start: Floats) -> Floats:
+    """The point scaled down into the feasible set: each constraint is monotone along the ray."""
+    linear = [(item.coefficients[0] @ start) / item.bound[0] for item in problem.constraints[:2]]
+    risk = problem.constraints[2]
+    quadratic = np.sqrt(start @ risk.matrix @ start / risk.bound)
+    return start / functools.reduce(max, [1.0, *linear, quadratic])
