@@ -136,7 +136,7 @@ def _save(job: Job, batch: Batch, recorded: list[Recorded]) -> None:
             arrays |= {f"recorded/{position}/{method}/{name}": value for name, value in variables.items()}
     temporary = job.checkpoint.with_suffix(f".{os.getpid()}.tmp")
     with temporary.open("wb") as file:
-        np.savez(file, round=batch.round, fingerprint=fingerprint(job), **arrays)
+        np.savez(file, allow_pickle=False, round=batch.round, fingerprint=fingerprint(job), **arrays)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, job.checkpoint)
@@ -148,7 +148,9 @@ def _load(job: Job) -> dict[str, Any]:
         with np.load(job.checkpoint) as archive:
             stored = dict(archive)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"the checkpoint {job.checkpoint} cannot be read: {error}; delete it to start afresh") from error
+        raise ValueError(
+            f"the checkpoint {job.checkpoint} cannot be read: {error}; delete it to start afresh"
+        ) from error
     if str(stored.get("fingerprint")) != fingerprint(job):
         raise ValueError(
             f"the checkpoint {job.checkpoint} is of another run (other numbers, settings or versions); "
@@ -167,13 +169,13 @@ def _unpacked(stored: dict[str, Any]) -> list[Recorded]:
 
 
 def _plain(leaf: Any) -> np.ndarray[Any, Any]:
-    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    is_key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
 
 
 def _like(leaf: Any, stored: np.ndarray[Any, Any]) -> Any:
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(stored, impl="threefry2x32")
+    if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jax.numpy.asarray(stored), impl="threefry2x32")
     return jax.numpy.asarray(stored)
 
 
@@ -200,7 +202,7 @@ def _spread(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[
 
 
 def _backend(cluster: str) -> Any:
-    """joblib's backend for an address: dask://host:port, or ray://host:port."""
+    """Joblib's backend for an address: dask://host:port, or ray://host:port."""
     import joblib
 
     scheme, _, address = cluster.partition("://")
@@ -233,7 +235,12 @@ class _progress:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
 
     def __enter__(self) -> Callable[[int], None]:

@@ -17,8 +17,8 @@ from jax import Array, lax
 
 from performative.lanes import over_lanes
 from performative.metrics import Tally, record
-from performative.precision import new_key
 from performative.pytrees import pytree, stack
+from performative.randomness import new_key, standard_normal
 
 BLOCK = 16
 """Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
@@ -44,20 +44,15 @@ class Run:
 Runs = dict[str, Run]
 
 
-class Needs(NamedTuple):
-    """The random numbers of one round: lengths of normal vectors for asking, (index, samples) for the world's answers."""
-
-    normals: frozenset[int]
-    answers: frozenset[tuple[int, int]]
-
-
 class Noise(NamedTuple):
-    """The random numbers of one round of one realisation, and the keys for parts that draw their own."""
+    """The randomness of one round of one realisation, shared by all methods.
 
-    ask_key: Any
-    world_key: Any
-    normals: dict[str, Any]
-    answers: dict[str, Any]
+    The first key and the first row of standard normal numbers are for asking, the others for the world's answers; rows are
+    as long as the longest that is needed.
+    """
+
+    keys: Any
+    normals: Any
 
 
 class Batch:
@@ -85,7 +80,7 @@ class Batch:
     def snapshot(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
         """The recorded variables after the last round, arrays (..., variant, realization) for each method."""
         values = jax.device_get(_snapshot(self._world, self.runs, self.round - 1))
-        return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *self._shape), values)  # type: ignore[no-any-return]
+        return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *self._shape), values)
 
     def failed(self) -> dict[str, np.ndarray[Any, Any]]:
         """The first round whose iterates were not finite (0 if none), arrays (variant, realization)."""
@@ -94,8 +89,8 @@ class Batch:
 
 def first_answer(environment: Any, decision: Array, seed: int, realization: int, n: int) -> Array:
     """The n samples (n, k) that round 0 of a realisation observes at `decision`."""
-    world_key = _round_keys(jax.random.fold_in(new_key(seed), realization), 0)[1]
-    return environment.sample(jax.random.fold_in(world_key, 0), decision, n)  # type: ignore[no-any-return]
+    keys = round_keys(jax.random.fold_in(new_key(seed), realization), 0, answers=1)
+    return environment.sample(keys[1], decision, n)
 
 
 @functools.partial(jax.jit, static_argnames="opening")
@@ -112,7 +107,7 @@ def _begin(world: World, keys: Array, opening: tuple[str, ...]) -> Runs:
     copies = _lanes(world) // keys.shape[0]
     runs: Runs = over_lanes(begin)(world, jnp.tile(keys, copies))
     warm = {name: runs[name] for name in opening}
-    noise = _repeated(_noise(world, keys, _needs(world, warm), 0), copies)
+    noise = _repeated(_noise(keys, *_needs(world, warm), 0), copies)
     return runs | over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, noise)
 
 
@@ -123,12 +118,12 @@ def _advance(world: World, runs: Runs, keys: Array, start: Array, stop: Array) -
 
     def block(carry: tuple[Array, Runs]) -> tuple[Array, Runs]:
         first, runs = carry
-        noise = jax.vmap(lambda t: _noise(world, keys, needs, t))(first + jnp.arange(BLOCK))
+        noise = jax.vmap(lambda t: _noise(keys, *needs, t))(first + jnp.arange(BLOCK))
 
         def body(offset: Array, runs: Runs) -> Runs:
             drawn = jax.tree.map(lambda rounds: lax.dynamic_index_in_dim(rounds, offset, keepdims=False), noise)
             one_round = over_lanes(functools.partial(_round, t=first + offset))
-            return one_round(world, runs, _repeated(drawn, copies))  # type: ignore[no-any-return]
+            return one_round(world, runs, _repeated(drawn, copies))
 
         return first + BLOCK, lax.fori_loop(0, jnp.minimum(stop - first, BLOCK), body, runs)
 
@@ -141,25 +136,26 @@ def _snapshot(world: World, runs: Runs, t: Array) -> dict[str, dict[str, Array]]
         effect = getattr(world.environment, "effect", None) if world.truth.risk is not None else None
         return {name: record(world.truth, run.tally, run.state, effect, t) for name, run in runs.items()}
 
-    return over_lanes(snapshot)(world, runs)  # type: ignore[no-any-return]
+    return over_lanes(snapshot)(world, runs)
 
 
 def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     """Round t of one lane: ask, let the world answer, tell, count."""
+    environment = world.environment
 
     def answer(decision: Array, index: int, wanted: int) -> Array:
-        numbers = noise.answers.get(f"{index}/{wanted}")
-        if numbers is not None:
-            return world.environment.respond(numbers, decision)  # type: ignore[no-any-return]
-        return world.environment.sample(jax.random.fold_in(noise.world_key, index), decision, wanted)  # type: ignore[no-any-return]
+        if hasattr(environment, "normals"):
+            numbers = noise.normals[1 + index, : environment.normals(wanted)]
+            return environment.respond(numbers, decision)
+        return environment.sample(noise.keys[1 + index], decision, wanted)
 
     after = {}
     for name, run in runs.items():
         method, state = world.methods[name], run.state
         if hasattr(method, "normals"):
-            decisions = method.decide(state, noise.normals[f"{method.normals}"])
+            decisions = method.decide(state, noise.normals[0, : method.normals])
         else:
-            decisions = method.ask(state, noise.ask_key)
+            decisions = method.ask(state, noise.keys[0])
         wanted = method.wanted(state)
         samples = jnp.stack([answer(decisions[index], index, wanted) for index in range(decisions.shape[0])])
         told = method.tell(state, decisions, samples)
@@ -167,44 +163,33 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     return after
 
 
-def _round_keys(key: Array, t: Any) -> tuple[Array, Array]:
-    """The keys of round t: for asking, and for the world."""
-    ask_key, world_key = jax.random.split(jax.random.fold_in(key, t + 1))
-    return ask_key, world_key
-
-
-def _noise(world: World, keys: Array, needs: Needs, t: Any) -> Noise:
-    """The random numbers of round t of each realisation, on the last axis."""
-    environment = _one_lane(world).environment
+def _noise(keys: Array, answers: int, size: int, t: Any) -> Noise:
+    """The randomness of round t of each realisation, on the last axis."""
 
     def draw(key: Array) -> Noise:
-        ask_key, world_key = _round_keys(key, t)
-        return Noise(
-            ask_key,
-            world_key,
-            {f"{size}": jax.random.normal(ask_key, (size,)) for size in sorted(needs.normals)},
-            {
-                f"{index}/{wanted}": environment.noise(jax.random.fold_in(world_key, index), wanted)
-                for index, wanted in sorted(needs.answers)
-            },
-        )
+        row_keys = round_keys(key, t, answers)
+        return Noise(row_keys, jax.vmap(lambda key: standard_normal(key, size))(row_keys))
 
-    return jax.vmap(draw, out_axes=-1)(keys)
+    return over_lanes(draw)(keys)
 
 
-def _needs(world: World, runs: Runs) -> Needs:
-    """What one round of these runs draws, found by asking abstractly."""
-    normals: set[int] = set()
-    answers: set[tuple[int, int]] = set()
+def round_keys(key: Array, t: Any, answers: int) -> Array:
+    """The keys of round t: the first for asking, the others for the world's answers."""
+    round_key = jax.random.fold_in(key, t + 1)
+    return jax.vmap(functools.partial(jax.random.fold_in, round_key))(jnp.arange(1 + answers))
+
+
+def _needs(world: World, runs: Runs) -> tuple[int, int]:
+    """The most decisions that one round of these runs deploys, and the most normal numbers one of them takes."""
     world, runs = _one_lane(world), _one_lane(runs)
+    answers, size = 0, 0
     for name, run in runs.items():
         method = world.methods[name]
         asked = jax.eval_shape(lambda method, state: method.ask(state, new_key(0)), method, run.state)
-        if hasattr(method, "normals"):
-            normals.add(method.normals)
-        if hasattr(world.environment, "noise"):
-            answers |= {(index, method.wanted(run.state)) for index in range(asked.shape[0])}
-    return Needs(frozenset(normals), frozenset(answers))
+        answers, size = max(answers, asked.shape[0]), max(size, getattr(method, "normals", 0))
+        if hasattr(world.environment, "normals"):
+            size = max(size, world.environment.normals(method.wanted(run.state)))
+    return answers, size
 
 
 def _one_lane(tree: Any) -> Any:

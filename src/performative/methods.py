@@ -85,7 +85,14 @@ def oracle(
 
 
 def _common(
-    problem: Problem, step: Step, control: Step, warmup: int, start: Any, samples: int, shift: Shift | None, effect: Any
+    problem: Problem,
+    step: Step,
+    control: Step,
+    warmup: int,
+    start: Any,
+    samples: int,
+    shift: Shift | None,
+    effect: Any,
 ) -> dict[str, Any]:
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")

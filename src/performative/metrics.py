@@ -36,7 +36,7 @@ class Truth:
         """PR(θ) − PR(θ_PO), or nan where the risk is not known."""
         if self.risk is None:
             return jnp.full((), jnp.nan)
-        return self.risk(theta) - self.optimum.risk  # type: ignore[no-any-return]
+        return self.risk(theta) - self.optimum.risk
 
 
 @pytree()

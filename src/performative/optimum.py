@@ -165,7 +165,9 @@ def _certified(
     problem: Problem, environment: Any, point: Point, residual: float, local: bool, message: str
 ) -> Solution:
     if not residual <= TOLERANCE * _scale(problem, environment, point.decision):
-        raise SolverFailed(f"no KKT point was found: the best residual is {residual:.3g}, accepted is {TOLERANCE:.0e} relative")
+        raise SolverFailed(
+            f"no KKT point was found: the best residual is {residual:.3g}, accepted is {TOLERANCE:.0e} relative"
+        )
     risk = _model(problem, environment, point.decision).value
     return Solution(point.decision, point.multipliers, np.float64(risk), np.float64(residual), local, message)
 
@@ -191,7 +193,10 @@ def _convexity(problem: Problem, environment: Any, hessians: list[Floats]) -> tu
     lowest = min(float(np.linalg.eigvalsh((h + h.T) / 2)[0]) for h in hessians)
     largest = max(float(np.max(np.abs(h))) for h in hessians)
     if lowest < -1e-9 * max(largest, 1e-12):
-        return True, f"local: the performative risk is not convex, its Hessian has the eigenvalue {lowest:.6g}"
+        return (
+            True,
+            f"local: the performative risk is not convex, its Hessian has the eigenvalue {lowest:.6g}",
+        )
     for index, name in enumerate(problem.constraint_names):
         alone = np.zeros(len(problem.constraint_names))
         alone[index] = 1.0
@@ -199,7 +204,10 @@ def _convexity(problem: Problem, environment: Any, hessians: list[Floats]) -> tu
             curvature = np.asarray(convex.constraint_curvature(problem, point, alone))
             bent = float(np.linalg.eigvalsh(curvature)[0])
             if bent < -1e-9 * max(float(np.max(np.abs(curvature))), 1e-12):
-                return True, f"local: constraint {name} is not convex, its Hessian has the eigenvalue {bent:.6g}"
+                return (
+                    True,
+                    f"local: constraint {name} is not convex, its Hessian has the eigenvalue {bent:.6g}",
+                )
     return False, f"global: the performative risk is convex ({looked_at})"
 
 

@@ -7,6 +7,7 @@ piecewise loss such as the pinball loss has a vanishing Hessian almost everywher
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -29,9 +30,32 @@ _INDICES = {
     "gather": slice(1, None), "dynamic_slice": slice(1, None), "scatter-add": slice(1, 2), "scatter": slice(1, 2),
     "dynamic_update_slice": slice(2, None),
 }  # fmt: skip
-_CALLS = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
+_CALLS = {
+    "pjit",
+    "jit",
+    "closed_call",
+    "core_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "remat",
+    "checkpoint",
+}
 # Functions that are analytic wherever they are finite: a derivative that vanishes at random points vanishes everywhere.
-_ANALYTIC = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "sin", "cos", "sqrt", "rsqrt", "div", "pow", "erf"}
+_ANALYTIC = {
+    "exp",
+    "log",
+    "log1p",
+    "expm1",
+    "tanh",
+    "logistic",
+    "sin",
+    "cos",
+    "sqrt",
+    "rsqrt",
+    "div",
+    "pow",
+    "erf",
+}
 
 
 @in_float64
@@ -43,8 +67,11 @@ def degree(function: Callable[[Any], Any], argument: Any) -> float:
 @in_float64
 def is_analytic(function: Callable[..., Any], *arguments: Any) -> bool:
     """Whether `function` is built of analytic operations alone."""
-    return all(_analyse(lambda x, i=i: function(*arguments[:i], x, *arguments[i + 1 :]), arguments[i])[1]
-               for i in range(len(arguments)))  # fmt: skip
+
+    def in_one(position: int, value: Any) -> Any:
+        return function(*arguments[:position], value, *arguments[position + 1 :])
+
+    return all(_analyse(functools.partial(in_one, i), value)[1] for i, value in enumerate(arguments))
 
 
 def _analyse(function: Callable[[Any], Any], argument: Any) -> tuple[float, bool]:
@@ -95,4 +122,3 @@ def _outputs(equation: Any, operands: list[float], state: dict[str, bool]) -> li
     if name not in _ANALYTIC and name != "integer_pow":
         state["analytic"] = False
     return [math.inf] * count
-

@@ -38,8 +38,3 @@ def in_float64(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
 
     return wrapped
-
-
-def new_key(seed: int) -> jax.Array:
-    """The root of all randomness of a run: a threefry key, whatever the user's default generator is."""
-    return jax.random.key(seed, impl="threefry2x32")

@@ -13,6 +13,7 @@ from performative import steps
 from performative.precision import in_float64
 from performative.problem import Problem
 from performative.pytrees import changed, pytree
+from performative.randomness import standard_normal
 from performative.validation import is_traced
 
 
@@ -28,7 +29,7 @@ class Method(Protocol):
         """The decisions (b, d) to deploy this round.
 
         A method whose randomness is a number of standard normals may offer `normals`, that number, and
-        `decide(state, normals)` as well, with `ask(state, key) = decide(state, normal(key, (normals,)))`; a simulation
+        `decide(state, normals)` as well, with `ask(state, key) = decide(state, standard_normal(key, normals))`; a simulation
         then draws for many rounds at once and shares the draws between methods.
         """
 
@@ -89,21 +90,21 @@ class PrimalDual:
     @in_float64
     def ask(self, state: State, key: Array) -> Array:
         """Line 1 in the warm-up, lines 4 to 6 in every later round."""
-        return self.decide(state, jax.random.normal(key, (self.normals,)))
+        return self.decide(state, standard_normal(key, self.normals))
 
     @property
     def normals(self) -> int:
         """How many standard normal numbers a round needs."""
-        return self.exploration.normals(self.problem.dimension)  # type: ignore[no-any-return]
+        return self.exploration.normals(self.problem.dimension)
 
     def decide(self, state: State, normals: Array) -> Array:
         """`ask` with its random numbers given."""
         if self.estimator.opening(state.belief):
             return self._origin()[None]
-        return self.exploration.decisions(normals, state.decision)  # type: ignore[no-any-return]
+        return self.exploration.decisions(normals, state.decision)
 
     def wanted(self, state: State) -> int:
-        """n in the warm-up, `samples` afterwards."""
+        """N in the warm-up, `samples` afterwards."""
         return self.estimator.opening(state.belief) or int(self.samples)
 
     @in_float64

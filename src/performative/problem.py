@@ -85,7 +85,7 @@ class Problem:
             if self.dimension != dimension:
                 raise ValueError(f"the problem has dimension {self.dimension}, but {dimension} is needed")
             return self
-        counted = []
+        counted: list[Any] = []
         for item in self.constraints:
             if isinstance(item, Function):
                 item = _named(item, dimension, offset=sum(len(c.names) for c in counted))
@@ -110,7 +110,10 @@ class Problem:
     @in_float64
     def check_samples(self, width: int) -> None:
         """Refuse a loss that does not turn a decision and one sample of `width` numbers into a scalar."""
-        theta, z = jax.ShapeDtypeStruct((self.dimension,), np.float64), jax.ShapeDtypeStruct((width,), np.float64)
+        theta, z = (
+            jax.ShapeDtypeStruct((self.dimension,), np.float64),
+            jax.ShapeDtypeStruct((width,), np.float64),
+        )
         try:
             result = jax.eval_shape(self.loss, theta, z)
         except (TypeError, ValueError, IndexError) as error:
@@ -131,7 +134,7 @@ class LossInData:
 
     def __call__(self, z: Array, theta: Array) -> Array:
         """ℓ(θ; z)."""
-        return self.loss(theta, z)  # type: ignore[no-any-return]
+        return self.loss(theta, z)
 
 
 def _named(item: Function, dimension: int, offset: int) -> Function:

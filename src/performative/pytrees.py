@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -30,14 +30,14 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
             keyed = [(jax.tree_util.GetAttrKey(name), getattr(node, name)) for name in children]
             return keyed, tuple(getattr(node, name) for name in static)
 
-        def unflatten(aux: tuple[Any, ...], values: Sequence[Any]) -> Any:
+        def unflatten(aux: tuple[Any, ...], values: Iterable[Any]) -> Any:
             node = object.__new__(made)
             for name, value in zip((*children, *static), (*values, *aux), strict=True):
                 object.__setattr__(node, name, value)
             return node
 
         jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten)
-        return made  # type: ignore[no-any-return]
+        return made
 
     return decorate
 
@@ -48,7 +48,7 @@ def changed(node: T, **values: Any) -> T:
     for field in dataclasses.fields(node):  # type: ignore[arg-type]
         object.__setattr__(copy, field.name, values.pop(field.name, getattr(node, field.name)))
     assert not values, values
-    return copy  # type: ignore[no-any-return]
+    return copy
 
 
 def callable_node(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,7 +63,7 @@ def callable_node(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def stack(trees: Sequence[T], axis: int = 0) -> T:
     """One tree whose leaves hold the leaves of `trees` side by side along a new axis."""
-    first = jax.tree.structure(trees[0])
+    first: Any = jax.tree.structure(trees[0])
     for position, tree in enumerate(trees):
         if jax.tree.structure(tree) != first:
             raise ValueError(
@@ -78,7 +78,7 @@ def stack(trees: Sequence[T], axis: int = 0) -> T:
             raise ValueError(f"all instances must have arrays of the same shapes, but got {sorted(shapes)}")
         return np.stack([np.asarray(leaf) for leaf in leaves], axis=axis)
 
-    return jax.tree.map(joined, *trees)  # type: ignore[no-any-return]
+    return jax.tree.map(joined, *trees)
 
 
 def describe(node: Any) -> Any:

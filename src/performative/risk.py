@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from performative.precision import in_float64, new_key
+from performative.precision import in_float64
 from performative.problem import Problem
 from performative.pytrees import pytree
+from performative.randomness import new_key
 from performative.validation import finite_array, whole
 
 
@@ -35,7 +36,7 @@ class LocationRisk:
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""
         moved = self.shift(self.effect, theta if where is None else where)
-        return self.base.mean(lambda z0: self.loss(theta, z0 + moved))  # type: ignore[no-any-return]
+        return self.base.mean(lambda z0: self.loss(theta, z0 + moved))
 
 
 def knows_risk(environment: Any) -> bool:

@@ -181,13 +181,14 @@ def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realiza
         extra = _DIMENSIONS.get(variable, ())
         values = np.stack(
             [
-                np.concatenate(
-                    [np.stack([at[name][variable] for at in piece.recorded]) for piece in pieces], axis=-1
-                )
+                np.concatenate([np.stack([at[name][variable] for at in piece.recorded]) for piece in pieces], axis=-1)
                 for name in names
             ]
         )  # (method, round, ..., variant, realization)
-        variables[variable] = (("variant", "method", "realization", "round", *extra), np.moveaxis(values, (-2, -1), (0, 2)))
+        variables[variable] = (
+            ("variant", "method", "realization", "round", *extra),
+            np.moveaxis(values, (-2, -1), (0, 2)),
+        )
     failed = np.stack([np.concatenate([piece.failed[name] for piece in pieces], axis=-1) for name in names], axis=1)
     variables["failed"] = (("variant", "method", "realization"), failed)
     coordinates = {

@@ -15,6 +15,7 @@ from performative.pytrees import pytree
 from performative.sets import _assign
 from performative.validation import Floats, finite_array, symmetric
 
+
 class Base(Protocol):
     """A distribution on R^k that can be drawn from and averaged over."""
 
@@ -22,11 +23,11 @@ class Base(Protocol):
     def width(self) -> int:
         """k, the length of one sample."""
 
-    def noise(self, key: Array, n: int) -> Array:
-        """The random numbers behind n samples, which depend on shapes but on no parameter of the distribution."""
+    def normals(self, n: int) -> int:
+        """How many standard normal numbers n samples take."""
 
-    def from_noise(self, noise: Array) -> Array:
-        """The n samples (n, k) they stand for."""
+    def from_normals(self, normals: Array) -> Array:
+        """The samples (n, k) that these numbers stand for."""
 
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
         """The distribution in a form that averages: by its moments over functions that are quadratic with this
@@ -69,16 +70,16 @@ class Gaussian:
 
     @property
     def width(self) -> int:
-        """k."""
+        """K."""
         return int(self.mean.shape[0])
 
-    def noise(self, key: Array, n: int) -> Array:
-        """Standard normal numbers (n, k)."""
-        return jax.random.normal(key, (n, self.width))
+    def normals(self, n: int) -> int:
+        """K for each sample."""
+        return n * self.width
 
-    def from_noise(self, noise: Array) -> Array:
-        """mean + factor · noise."""
-        return jax.vmap(self.colour)(noise)
+    def from_normals(self, normals: Array) -> Array:
+        """Mean + factor · normals."""
+        return jax.vmap(self.colour)(normals.reshape(-1, self.width))
 
     def colour(self, white: Array) -> Array:
         """The sample (k,) that standard normal numbers (k,) stand for."""
@@ -119,16 +120,18 @@ class Empirical:
 
     @property
     def width(self) -> int:
-        """k."""
+        """K."""
         return int(self.samples.shape[1])
 
-    def noise(self, key: Array, n: int) -> Array:
-        """Row numbers (n,), picked uniformly."""
-        return jax.random.randint(key, (n,), 0, self.samples.shape[0])
+    def normals(self, n: int) -> int:
+        """One for each sample."""
+        return n
 
-    def from_noise(self, noise: Array) -> Array:
-        """The rows."""
-        return jnp.asarray(self.samples)[noise]
+    def from_normals(self, normals: Array) -> Array:
+        """Rows picked uniformly: Φ of a standard normal is uniform on [0, 1]."""
+        count = self.samples.shape[0]
+        row = jnp.floor(jax.scipy.special.ndtr(normals) * count).astype(jnp.int64)
+        return jnp.asarray(self.samples)[jnp.minimum(row, count - 1)]
 
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
         """Exact."""

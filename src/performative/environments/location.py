@@ -15,6 +15,7 @@ from performative.polynomial import is_analytic
 from performative.precision import in_float64
 from performative.problem import LossInData, Problem
 from performative.pytrees import callable_node, pytree
+from performative.randomness import standard_normal
 from performative.sets import _assign
 from performative.validation import finite_array, is_traced
 
@@ -24,13 +25,13 @@ Shift = Callable[[Any, Array], Array]
 class Environment(Protocol):
     """Any world: the data that answer a decision, as random as the key and nothing else.
 
-    An environment whose random numbers depend on neither the decision nor its own parameters may offer `noise(key, n)` and
-    `respond(noise, theta)` as well, with `sample(key, theta, n) = respond(noise(key, n), theta)`; a simulation then draws
-    for many rounds at once and shares the numbers between methods.
+    An environment whose randomness comes from standard normal numbers may offer `normals(n)`, how many n samples take, and
+    `respond(normals, theta)` as well, with `sample(key, theta, n) = respond(standard_normal(key, normals(n)), theta)`; a
+    simulation then draws for many rounds at once and shares the numbers between methods.
     """
 
     def sample(self, key: Array, theta: Array, n: int) -> Array:
-        """n samples (n, k) of Z ∼ D(θ)."""
+        """N samples (n, k) of Z ∼ D(θ)."""
 
 
 def apply_effect(effect: Array, theta: Array) -> Array:
@@ -68,17 +69,17 @@ class LocationFamily:
         """d, where the effect is dense and so tells it."""
         return int(self.effect.shape[1]) if getattr(self.shift, "func", None) is apply_effect else None
 
-    def noise(self, key: Array, n: int) -> Array:
-        """The random numbers behind n samples of Z₀."""
-        return self.base.noise(key, n)  # type: ignore[no-any-return]
+    def normals(self, n: int) -> int:
+        """How many standard normal numbers n samples take."""
+        return self.base.normals(n)
 
-    def respond(self, noise: Array, theta: Array) -> Array:
-        """Z₀ + shift(A, θ)."""
-        return self.base.from_noise(noise) + self.shift(self.effect, theta)  # type: ignore[no-any-return]
+    def respond(self, normals: Array, theta: Array) -> Array:
+        """Z₀ + shift(A, θ), Z₀ made of these numbers."""
+        return self.base.from_normals(normals) + self.shift(self.effect, theta)
 
     def sample(self, key: Array, theta: Array, n: int) -> Array:
-        """n samples (n, k) of Z ∼ D(θ)."""
-        return self.respond(self.noise(key, n), theta)
+        """N samples (n, k) of Z ∼ D(θ)."""
+        return self.respond(standard_normal(key, self.normals(n)), theta)
 
     def expectation(self, problem: Problem) -> Samples | Moments:
         """D₀ in a form that averages this problem's loss."""
@@ -107,6 +108,8 @@ class LocationFamily:
         parts = np.asarray(self.shift(effect, other)) + moved
         together = np.asarray(self.shift(effect, theta + other))
         if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
-            raise ValueError("`shift` must be linear in the decision, but shift(θ + θ') differs from shift(θ) + shift(θ')")
+            raise ValueError(
+                "`shift` must be linear in the decision, but shift(θ + θ') differs from shift(θ) + shift(θ')"
+            )
         if not np.allclose(np.asarray(self.shift(2 * effect, theta)), 2 * moved, rtol=1e-8, atol=1e-12):
             raise ValueError("`shift` must be linear in the effect, but doubling the effect does not double the shift")

@@ -28,8 +28,8 @@ class Base:
     def mean(self, function: Any) -> Array:
         """The average of `function(z, where)` over all observations z made at decisions `where`."""
         if self.origin is not None:
-            return self.observed.mean(lambda z: function(z, self.origin))  # type: ignore[no-any-return]
-        return self.observed.mean(lambda w: function(*w))  # type: ignore[no-any-return]
+            return self.observed.mean(lambda z: function(z, self.origin))
+        return self.observed.mean(lambda w: function(*w))
 
 
 @pytree("recycle")
@@ -46,7 +46,8 @@ class BaseSamples:
 
     def start(self, loss: Any, shift: Any, effect: Array, decision: Array, samples: Array, key: Array) -> Base:
         """The base after the warm-up: `samples` (n, k) observed at `decision`."""
-        count, (n, width), dimension = jnp.asarray(float(samples.shape[0])), samples.shape, decision.shape[0]
+        (n, width), dimension = samples.shape, decision.shape[0]
+        count = jnp.full((), n, jnp.float64)
         if not self.recycle:
             pattern = hessian_pattern(LossInData(loss), width, decision)
             return Base(from_samples(samples, pattern), decision, count, key)
@@ -73,7 +74,7 @@ class Split:
 
     def mean(self, function: Any) -> Array:
         """The average of `function((z, θ))`."""
-        return self.joint.mean(lambda w: function((w[: self.width], w[self.width :])))  # type: ignore[no-any-return]
+        return self.joint.mean(lambda w: function((w[: self.width], w[self.width :])))
 
 
 def _with(base: Base, w: Array) -> Base:
@@ -101,4 +102,4 @@ class _Recycled:
 
     def __call__(self, w: Array, theta: Array, effect: Array) -> Array:
         width = w.shape[0] - theta.shape[0]
-        return self.loss(theta, w[:width] + self.shift(effect, theta - w[width:]))  # type: ignore[no-any-return]
+        return self.loss(theta, w[:width] + self.shift(effect, theta - w[width:]))

@@ -49,7 +49,7 @@ class PairedLeastSquares:
         u = decisions[1] - decisions[0]
         step = self.step if self.step is not None else steps.excited(u.shape[0], self.probe)
         predicted, transposed = jax.vjp(lambda effect: self.shift(effect, u), effect)
-        return effect + steps.at(step, t) * transposed(z_probe - z - predicted)[0]  # type: ignore[no-any-return]
+        return effect + steps.at(step, t) * transposed(z_probe - z - predicted)[0]
 
 
 @pytree()

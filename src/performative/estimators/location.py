@@ -78,4 +78,4 @@ class LocationEstimator:
         """(1/n) Σ_i ℓ(θ; Z₀,i + Â θ), with Z₀,i = Z_i − Â θ_i for a sample observed at θ_i."""
         felt = theta if self.anticipate else lax.stop_gradient(theta)
         shift = self.effects.shift
-        return belief.base.mean(lambda z, where: problem.loss(theta, z + shift(belief.effect, felt - where)))  # type: ignore[no-any-return]
+        return belief.base.mean(lambda z, where: problem.loss(theta, z + shift(belief.effect, felt - where)))

@@ -96,7 +96,12 @@ def experiment_jobs(
 
 def make_world(instance: Instance, methods: Sequence[str]) -> World:
     """The methods of the paper, with the settings of its appendix, on one instance."""
-    common: dict[str, Any] = {**steps.experiment(), "warmup": WARMUP, "start": instance.start, "shift": instance.shift}
+    common: dict[str, Any] = {
+        **steps.experiment(),
+        "warmup": WARMUP,
+        "start": instance.start,
+        "shift": instance.shift,
+    }
     learning = {**common, "effect": instance.prior}
     known = {**common, "effect": instance.environment.effect}
     del known["estimation_step"]
