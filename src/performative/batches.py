@@ -57,6 +57,8 @@ def make_jobs(
     directory: Path | None,
 ) -> list[Job]:
     """Realisation r runs on instance r modulo their number; batches are stretches of `batch` realisations."""
+    # JAX arrays would be read back in single precision by a worker process, NumPy arrays are not.
+    worlds = [[jax.device_get(world) for world in row] for row in worlds]
     jobs = []
     for first in range(0, realizations, batch):
         lanes = range(first, min(first + batch, realizations))

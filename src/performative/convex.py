@@ -59,7 +59,22 @@ def minimise(
             best = Point(theta, lam, residual)
         if best.residual <= tolerance * 1e-3 or (best.residual <= tolerance and stalled) or stalled > 8:
             break
-    return best, hessians
+    return _polished(risk, problem, best), hessians
+
+
+def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -> Point:
+    """Projected gradient steps on the Lagrangian: cone solvers leave a curved Θ at half their digits, projections do not."""
+    best, theta, lam = point, point.decision, point.multipliers
+    curvature = np.linalg.eigvalsh(risk(theta).hessian + np.asarray(constraint_curvature(problem, theta, lam)))
+    length = 1 / max(float(np.max(np.abs(curvature))), 1e-12)
+    for _ in range(100):
+        ascent = risk(theta).gradient + lam @ np.asarray(_constraints(problem, theta)[1])
+        theta = np.asarray(problem.decisions.project(jnp.asarray(theta - length * ascent)))
+        residual = kkt_residual(problem, theta, lam, risk(theta).gradient)
+        if not residual < 0.99 * best.residual:
+            break
+        best = Point(theta, lam, residual)
+    return best
 
 
 def kkt_residual(problem: Problem, theta: Floats, lam: Floats, gradient: Floats) -> float:

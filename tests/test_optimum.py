@@ -1,0 +1,166 @@
+"""The reference optimum and the stable point against closed forms, cvxpy and repeated minimisation."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import performative as pf
+
+
+def mean_estimation(theta, z):
+    return 0.5 * jnp.sum((z - theta) ** 2)
+
+
+def test_gaussian_mean_estimation_in_closed_form():
+    """E‖z − θ‖²/2 with z = m + aθ: θ_PO = m/(1 − a) (zero bias), θ_PS = m/(1 − a) too; with a ridge they part."""
+    a, m, ridge = 0.4, 1.5, 0.3
+    world = pf.LocationFamily(pf.Gaussian([m], [0.5]), [[a]])
+    problem = pf.Problem(lambda t, z: mean_estimation(t, z) + 0.5 * ridge * jnp.sum(t**2), pf.Box([-9.0], [9.0]))
+    optimum = pf.performative_optimum(problem, world)
+    stable = pf.stable_point(problem, world)
+    np.testing.assert_allclose(optimum.decision, m * (1 - a) / ((1 - a) ** 2 + ridge), rtol=1e-9)
+    np.testing.assert_allclose(stable.decision, m / (1 - a + ridge), rtol=1e-9)
+    assert optimum.risk < stable.risk
+    expected = 0.5 * ((m - (1 - a) * optimum.decision[0]) ** 2 + 0.5 + ridge * optimum.decision[0] ** 2)
+    np.testing.assert_allclose(optimum.risk, expected, rtol=1e-12)
+    assert not optimum.local
+    assert "global" in optimum.message
+
+
+def test_active_constraint_multiplier_in_closed_form():
+    """min ½(θ − c)² on the line with θ ≤ b < c: θ = b, λ = c − b."""
+    world = pf.LocationFamily(pf.Gaussian([2.0], [1.0]), [[0.0]])
+    problem = pf.Problem(mean_estimation, pf.Reals(1), lambda theta: theta - 0.5)
+    optimum = pf.performative_optimum(problem, world)
+    np.testing.assert_allclose(optimum.decision, [0.5], atol=1e-9)
+    np.testing.assert_allclose(optimum.multipliers, [1.5], atol=1e-7)
+    assert optimum.kkt_residual < 1e-9
+
+
+def test_optimum_and_multipliers_against_cvxpy(small):
+    import cvxpy as cp
+
+    problem, world, effect = small
+    optimum = pf.performative_optimum(problem, world)
+    x = cp.Variable(3)
+    hessian = np.eye(3) - (effect + effect.T) / 2
+    rows = [cp.sum(x) <= 0.8, cp.quad_form(x, np.diag([1.0, 2.0, 3.0])) <= 0.5]
+    cp.Problem(cp.Minimize(-world.base.mean @ x + cp.quad_form(x, hessian)), [*rows, x >= 0, x <= 1]).solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
+    )
+    np.testing.assert_allclose(optimum.decision, x.value, atol=1e-7)
+    np.testing.assert_allclose(optimum.multipliers, [float(np.squeeze(row.dual_value)) for row in rows], atol=1e-6)
+    assert optimum.kkt_residual < 1e-9
+
+
+def logistic(theta, z):
+    return jnp.logaddexp(0.0, -z[0] * jnp.sum(theta * z[1:])) + 0.05 * jnp.sum(theta**2)
+
+
+def test_a_loss_that_is_not_quadratic_on_an_empirical_base_against_scipy():
+    from scipy.optimize import minimize
+
+    random = np.random.default_rng(0)
+    labels = np.sign(random.normal(size=200))
+    points = np.column_stack([labels, labels[:, None] * 0.8 + random.normal(size=(200, 2))])
+    effect = np.vstack([np.zeros(2), 0.2 * random.normal(size=(2, 2))])
+    world = pf.LocationFamily(pf.Empirical(points), effect)
+    problem = pf.Problem(
+        logistic, pf.Ball(10.0), [pf.constraints.Function(lambda t: jnp.sum(t**4) - 0.05, "quartic")], dimension=2
+    )
+    optimum = pf.performative_optimum(problem, world)
+
+    def risk(theta):
+        z = points + effect @ theta
+        return np.mean(np.logaddexp(0, -z[:, 0] * (z[:, 1:] @ theta))) + 0.05 * theta @ theta
+
+    found = minimize(
+        risk, np.full(2, 0.1), constraints=[{"type": "ineq", "fun": lambda t: 0.05 - np.sum(t**4)}], tol=1e-14
+    )
+    np.testing.assert_allclose(optimum.decision, found.x, atol=1e-5)
+    assert optimum.risk <= found.fun + 1e-9
+    assert optimum.multipliers[0] > 0
+    assert optimum.kkt_residual < 1e-7
+
+
+@pytest.mark.parametrize("strength", [0.5, 4.0])
+def test_stable_point_against_long_repeated_minimisation(small, strength):
+    """At weak sensitivity plain repetition converges to it; at strong sensitivity repetition cycles but it is still found."""
+    problem, world, effect = small
+    world = pf.LocationFamily(world.base, strength * effect)
+    stable = pf.stable_point(problem, world)
+    theta = np.zeros(3)
+    import cvxpy as cp
+
+    for _ in range(60):
+        x = cp.Variable(3)
+        drift = world.base.mean + strength * effect @ theta
+        feasible = [x >= 0, x <= 1, cp.sum(x) <= 0.8, cp.quad_form(x, np.diag([1.0, 2.0, 3.0])) <= 0.5]
+        cp.Problem(cp.Minimize(-drift @ x + cp.sum_squares(x)), feasible).solve(solver=cp.CLARABEL)
+        before, theta = theta, x.value
+    if strength < 1:
+        np.testing.assert_allclose(stable.decision, theta, atol=1e-5)
+        assert np.linalg.norm(theta - before) < 1e-6
+    assert stable.kkt_residual < 1e-8
+
+
+def test_stable_point_where_plain_repetition_diverges():
+    """Contraction factor −3: θ ← m − 3θ diverges, yet θ = m/4 is stable."""
+    world = pf.LocationFamily(pf.Gaussian([2.0], [1.0]), [[-3.0]])
+    problem = pf.Problem(mean_estimation, pf.Box([-50.0], [50.0]))
+    np.testing.assert_allclose(pf.stable_point(problem, world).decision, [0.5], atol=1e-8)
+
+
+def test_a_non_convex_problem_says_so():
+    world = pf.LocationFamily(pf.Gaussian([1.0, 0.5], [0.1, 0.1]), 3.0 * np.eye(2))
+    problem = pf.Problem(lambda t, z: -jnp.sum(z * t) + jnp.sum(t**2), pf.Box(np.zeros(2), np.ones(2)))
+    optimum = pf.performative_optimum(problem, world)  # Hessian 2I − 2·3I
+    assert optimum.local
+    assert "not convex" in optimum.message
+    bent = pf.Problem(mean_estimation, pf.Ball(2.0), lambda theta: 0.25 - jnp.sum(theta**2), dimension=2)
+    optimum = pf.performative_optimum(
+        bent, pf.LocationFamily(pf.Gaussian([0.1, 0.0], [1.0, 1.0]), np.zeros((2, 2))), start=[0.6, 0.1]
+    )
+    assert optimum.local
+    assert "constraint g1 is not convex" in optimum.message
+
+
+def test_conflicting_constraints_are_named_with_the_amount():
+    constraints = [
+        pf.constraints.Linear([1.0, 1.0], 0.5, name="cap"),
+        pf.constraints.Linear([-1.0, -1.0], -0.9, name="floor"),
+        pf.constraints.Linear([1.0, -1.0], 5.0, name="idle"),
+    ]
+    problem = pf.Problem(mean_estimation, pf.Box(np.zeros(2), np.ones(2)), constraints)
+    world = pf.LocationFamily(pf.Gaussian(np.zeros(2), np.ones(2)), np.zeros((2, 2)))
+    with pytest.raises(pf.InfeasibleProblem, match="cap, floor") as caught:
+        pf.performative_optimum(problem, world)
+    assert caught.value.violation == pytest.approx(0.2, abs=1e-7)  # half of 0.9 − 0.5 each
+    assert set(caught.value.conflicting) == {"cap", "floor"}
+
+
+@pytest.mark.parametrize("decisions", [pf.Simplex(1.0), pf.Budget(1.0), pf.Ball(0.3), pf.HalfSpace([1.0, 2.0], 0.4)])
+def test_optimum_on_every_set_satisfies_the_certificate(decisions):
+    world = pf.LocationFamily(pf.Gaussian([1.0, 0.2], [1.0, 1.0]), 0.1 * np.array([[1.0, 2.0], [0.0, 1.0]]))
+    problem = pf.Problem(mean_estimation, decisions, dimension=2)
+    optimum = pf.performative_optimum(problem, world)
+    assert optimum.kkt_residual < 1e-8
+    grid = np.random.default_rng(0).normal(size=(300, 2))
+    for point in grid:
+        from performative.optimum import _projected
+
+        inside = _projected(problem.of_dimension(2), point)
+        assert pf.performative_risk(problem, world, inside) >= optimum.risk - 1e-9
+
+
+def test_risk_of_an_environment_that_only_samples_is_an_average(small):
+    problem, world, _ = small
+
+    class OnlySamples:
+        def sample(self, key, theta, n):
+            return world.sample(key, theta, n)
+
+    theta = np.array([0.2, 0.3, 0.1])
+    exact = pf.performative_risk(problem, world, theta)
+    averaged = pf.performative_risk(problem, OnlySamples(), theta, samples=200_000)
+    assert averaged == pytest.approx(exact, abs=5 * 0.2 / np.sqrt(200_000))  # std of zᵀθ here is about 0.15
