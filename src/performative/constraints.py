@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.precision import in_float64
 from performative.pytrees import callable_node, pytree
 from performative.sets import _assign
 from performative.validation import finite_array, symmetric, whole
@@ -50,6 +51,7 @@ class Linear(Constraint):
         bounds = np.broadcast_to(bounds, rows.shape[:1]).copy()
         _assign(self, coefficients=rows, bound=bounds, names=_names(name, len(rows)), dimension=rows.shape[1])
 
+    @in_float64
     def __call__(self, theta: Array) -> Array:
         """A θ − b."""
         return jnp.sum(self.coefficients * theta, axis=-1) - self.bound
@@ -78,6 +80,7 @@ class Quadratic(Constraint):
         bound_ = finite_array("bound", bound, 0)
         _assign(self, matrix=matrix, bound=bound_, linear=linear, names=_names(name, 1), dimension=size)
 
+    @in_float64
     def __call__(self, theta: Array) -> Array:
         """θᵀQθ + ⟨c, θ⟩ − b."""
         product = jnp.sum(self.matrix * theta, axis=-1)
@@ -141,6 +144,7 @@ class Proximity(Constraint):
             dimension=dimension,
         )
 
+    @in_float64
     def __call__(self, theta: Array) -> Array:
         """‖θ_i − θ_j‖² − b_ij, or −1 where the pair is off."""
         rows = theta.reshape(self.blocks, -1)
@@ -175,6 +179,7 @@ class Function(Constraint):
         named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
         _assign(self, function=callable_node(function), names=named)
 
+    @in_float64
     def __call__(self, theta: Array) -> Array:
         """The function's values, a scalar counting as one."""
         return jnp.atleast_1d(self.function(theta))

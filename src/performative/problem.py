@@ -101,6 +101,7 @@ class Problem:
         """The names of g_1, …, g_m, in order."""
         return tuple(name for item in self.constraints for name in item.names)
 
+    @in_float64
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
         if not self.constraints:

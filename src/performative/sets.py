@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.precision import precise
+from performative.precision import in_float64
 from performative.pytrees import changed, pytree
 from performative.validation import finite_array, positive, whole
 
@@ -27,7 +27,7 @@ class DecisionSet:
         """R = sup ‖θ‖₂ over the set; infinite if unbounded."""
         return float("inf")
 
-    def project(self, point: Array) -> Array:
+    def project(self, point: Any) -> Array:
         """Π_Θ(point), the nearest element."""
         raise TypeError(f"{type(self).__name__} must define project(point)")
 
@@ -38,8 +38,7 @@ class DecisionSet:
     def contains(self, point: Any, tolerance: float = 1e-9) -> bool:
         """Whether ‖point − Π_Θ(point)‖ ≤ tolerance · max(1, ‖point‖), the allowance being for rounding."""
         point = finite_array("point", point, 1)
-        with precise():
-            gap = np.linalg.norm(point - np.asarray(self.project(jnp.asarray(point))))
+        gap = np.linalg.norm(point - np.asarray(self.project(point)))
         return bool(gap <= tolerance * max(1.0, float(np.linalg.norm(point))))
 
     def of_dimension(self, dimension: int) -> Self:
@@ -81,7 +80,8 @@ class Box(DecisionSet):
             corner = np.full(self.dimension, corner)
         return float(np.linalg.norm(corner))
 
-    def project(self, point: Array) -> Array:
+    @in_float64
+    def project(self, point: Any) -> Array:
         """Clip each entry."""
         return jnp.clip(point, self.lower, self.upper)
 
@@ -108,7 +108,8 @@ class Ball(DecisionSet):
         """‖center‖₂ + radius."""
         return float(self.size) + (0.0 if self.center is None else float(np.linalg.norm(self.center)))
 
-    def project(self, point: Array) -> Array:
+    @in_float64
+    def project(self, point: Any) -> Array:
         """Shrink the distance to the center to at most the radius."""
         center = 0.0 if self.center is None else self.center
         offset = point - center
@@ -137,7 +138,8 @@ class Simplex(DecisionSet):
         """Attained at the vertices."""
         return float(self.total)
 
-    def project(self, point: Array) -> Array:
+    @in_float64
+    def project(self, point: Any) -> Array:
         """See `project_simplex`."""
         return project_simplex(point, self.total)
 
@@ -163,7 +165,8 @@ class Budget(DecisionSet):
         """Attained at the vertices."""
         return float(self.total)
 
-    def project(self, point: Array) -> Array:
+    @in_float64
+    def project(self, point: Any) -> Array:
         """Drop the negative part; where that is over budget, project on the simplex."""
         kept = jnp.maximum(point, 0.0)
         return jnp.where(jnp.sum(kept) <= self.total, kept, project_simplex(point, self.total))
@@ -189,7 +192,8 @@ class HalfSpace(DecisionSet):
             raise ValueError(f"`normal` must not be zero, but got {normal}")
         _assign(self, normal=normal, offset=finite_array("offset", offset, 0), dimension=normal.shape[0])
 
-    def project(self, point: Array) -> Array:
+    @in_float64
+    def project(self, point: Any) -> Array:
         """Step back along the normal by the excess."""
         excess = jnp.maximum(jnp.sum(self.normal * point) - self.offset, 0.0)
         return point - self.normal * (excess / jnp.sum(self.normal * self.normal))
@@ -208,7 +212,8 @@ class Reals(DecisionSet):
     def __post_init__(self) -> None:
         _assign(self, dimension=_size(self.dimension))
 
-    def project(self, point: Array) -> Array:
+    @in_float64
+    def project(self, point: Any) -> Array:
         """Every point is its own projection."""
         return jnp.asarray(point)
 
@@ -241,9 +246,10 @@ class Product(DecisionSet):
         """√(Σ R_i²)."""
         return float(np.sqrt(sum(part.radius**2 for part in self.parts)))
 
-    def project(self, point: Array) -> Array:
+    @in_float64
+    def project(self, point: Any) -> Array:
         """Each stretch on its own set."""
-        return jnp.concatenate([part.project(piece) for part, piece in self._pieces(point)])
+        return jnp.concatenate([part.project(piece) for part, piece in self._pieces(jnp.asarray(point))])
 
     def declare(self, variable: Any) -> list[Any]:
         """The parts' constraints together."""

@@ -77,6 +77,7 @@ class LocationFamily:
         """Z₀ + shift(A, θ), Z₀ made of these numbers."""
         return self.base.from_normals(normals) + self.shift(self.effect, theta)
 
+    @in_float64
     def sample(self, key: Array, theta: Array, n: int) -> Array:
         """N samples (n, k) of Z ∼ D(θ)."""
         return self.respond(standard_normal(key, self.normals(n)), theta)
