@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -28,6 +29,10 @@ class Constraint:
     def __call__(self, theta: Array) -> Array:
         """g(θ), the values (m,) that must be at most 0."""
         raise TypeError(f"{type(self).__name__} must define __call__(theta)")
+
+    def pullback(self, theta: Array, multipliers: Array) -> Array:
+        """λᵀ∇g(θ), by automatic differentiation unless a constraint knows a shorter way."""
+        return jax.vjp(self, theta)[1](multipliers)[0]
 
     def declare(self, variable: Any) -> Any:
         """The values (m,) as one convex cvxpy expression, or None where there is no such form."""
@@ -148,9 +153,24 @@ class Proximity(Constraint):
     def __call__(self, theta: Array) -> Array:
         """‖θ_i − θ_j‖² − b_ij, or −1 where the pair is off."""
         rows = theta.reshape(self.blocks, -1)
+        apart = rows[:, None] - rows[None]
         left, right = np.asarray(self.pairs).T
-        apart = rows[left] - rows[right]
-        return jnp.where(self.active, jnp.sum(apart * apart, axis=-1) - self.bound, -1.0)
+        distances = jnp.sum(apart * apart, axis=-1).reshape(-1)[left * self.blocks + right]
+        return jnp.where(self.active, distances - self.bound, -1.0)
+
+    def pullback(self, theta: Array, multipliers: Array) -> Array:
+        """2 Σ_j w_ij (θ_i − θ_j) for each block i, w the multipliers as a symmetric matrix: the Laplacian of the graph."""
+        position = np.zeros((self.blocks, self.blocks), dtype=np.int64)
+        joined = np.zeros((self.blocks, self.blocks, len(self.pairs)))
+        for index, (i, j) in enumerate(self.pairs):
+            position[i, j] = position[j, i] = index
+            joined[i, j, index] = joined[j, i, index] = 1.0
+        if joined.sum(axis=-1).max() > 1:  # a pair that is listed twice
+            return super().pullback(theta, multipliers)
+        rows = theta.reshape(self.blocks, -1)
+        weight = jnp.where(joined.any(axis=-1), jnp.where(self.active, multipliers, 0.0)[position], 0.0)
+        apart = jnp.sum(weight, axis=1)[:, None] * rows - jnp.sum(weight[:, :, None] * rows[None], axis=1)
+        return 2.0 * apart.reshape(-1)
 
     def declare(self, variable: Any) -> Any:
         """One sum of squares a pair."""

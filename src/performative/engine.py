@@ -133,7 +133,7 @@ def _advance(world: World, runs: Runs, keys: Array, start: Array, stop: Array) -
 @jax.jit
 def _snapshot(world: World, runs: Runs, t: Array) -> dict[str, dict[str, Array]]:
     def snapshot(world: World, runs: Runs) -> dict[str, dict[str, Array]]:
-        effect = getattr(world.environment, "effect", None) if world.truth.risk is not None else None
+        effect = getattr(world.environment, "effect", None) if world.truth.excess is not None else None
         return {name: record(world.truth, run.tally, run.state, effect, t) for name, run in runs.items()}
 
     return over_lanes(snapshot)(world, runs)

@@ -9,17 +9,22 @@ go through `jax.vmap`, so that any function can be mapped.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend import core
 
 UNROLLED = 1 << 14
 """Contractions of at most so many products per lane become multiply-and-add; larger ones stay matrix products."""
+
+STRETCHES = 12
+"""Taking known rows that lie in at most so many stretches becomes that many copies, which beats a gather."""
 
 _ELEMENTWISE = {
     "abs", "acos", "add", "add_any", "and", "asin", "atan", "atan2", "cbrt", "ceil", "convert_element_type",
@@ -79,7 +84,10 @@ def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
         inner = params[_CALLS[name]]
         return _evaluate(inner.jaxpr, inner.consts, operands, lanes)
     if not any(mapped for _, mapped in operands):
-        outputs = primitive.bind(*arrays, **params)
+        # What depends on constants alone is computed here and now, so that indices are known numbers below.
+        known = not any(isinstance(array, jax.core.Tracer) for array in arrays)
+        with jax.ensure_compile_time_eval() if known else contextlib.nullcontext():
+            outputs = primitive.bind(*arrays, **params)
         return [(output, False) for output in (outputs if primitive.multiple_results else [outputs])]
     if name in _RULES:
         return [(_RULES[name](operands, params, lanes), True)]
@@ -194,10 +202,39 @@ def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
         in_axes = (-1 if mapped else None, -1)
         return jax.vmap(lambda a, b: lax.gather_p.bind(a, b, **params), in_axes, -1)(array, indices)
     numbers = params["dimension_numbers"]
+    if not isinstance(indices, jax.core.Tracer) and _takes_rows(numbers, params["slice_sizes"], array.shape):
+        rows = np.clip(np.asarray(indices)[..., 0], 0, array.shape[0] - 1)
+        stretches = _stretches(rows.reshape(-1))
+        if len(stretches) <= STRETCHES:
+            pieces = [
+                jnp.broadcast_to(array[first:last], (count, *array.shape[1:])) for first, last, count in stretches
+            ]
+            return jnp.concatenate(pieces).reshape(*rows.shape, *array.shape[1:])
     rank = len(numbers.offset_dims) + indices.ndim - 1
     params["dimension_numbers"] = numbers._replace(offset_dims=(*numbers.offset_dims, rank))
     params["slice_sizes"] = (*params["slice_sizes"], lanes)
     return lax.gather_p.bind(array, indices, **params)
+
+
+def _takes_rows(numbers: Any, sizes: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a gather is array[rows] for an array whose last axis holds the lanes."""
+    whole = sizes == (1, *shape[1:-1]) and numbers.start_index_map == (0,) and numbers.collapsed_slice_dims == (0,)
+    last = tuple(numbers.offset_dims) == tuple(range(1, len(shape) - 1)) or len(shape) == 2
+    return whole and last and not numbers.operand_batching_dims
+
+
+def _stretches(rows: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
+    """Known rows as (first, last, count): neighbours first, …, last−1, or one row repeated count times."""
+    stretches, start = [], 0
+    while start < len(rows):
+        stop = start + 1
+        step = int(rows[stop] - rows[start]) if stop < len(rows) else 0
+        while stop < len(rows) and step in (0, 1) and rows[stop] - rows[stop - 1] == step:
+            stop += 1
+        first, count = int(rows[start]), stop - start
+        stretches.append((first, first + count if step == 1 and count > 1 else first + 1, count))
+        start = stop
+    return stretches
 
 
 _RULES: dict[str, Callable[[list[Value], dict[str, Any], int], Any]] = {

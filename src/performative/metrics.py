@@ -4,25 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.expectations import hessian_pattern
 from performative.optimum import Solution
 from performative.problem import Problem
 from performative.pytrees import pytree
 from performative.risk import LocationRisk, knows_risk
 
 
+@pytree("pattern")
+class QuadraticExcess:
+    """PR(θ) − PR(θ_PO) = ⟨∇PR(θ_PO), e⟩ + ½ eᵀHe with e = θ − θ_PO, for a risk that is quadratic in the decision.
+
+    H is kept where `pattern` says it can be non-zero. Next to costing less than the risk itself, the difference loses no
+    digits where it is small.
+    """
+
+    optimum: Any
+    gradient: Any
+    hessian: Any
+    pattern: Any
+
+    def __call__(self, theta: Array) -> Array:
+        """The excess risk."""
+        e = theta - self.optimum
+        return jnp.sum(self.gradient * e) + 0.5 * jnp.sum(self.pattern.compressed_outer(e, e) * self.hessian)
+
+
+@pytree()
+class Excess:
+    """PR(θ) − PR(θ_PO) for any risk."""
+
+    risk: Any
+    least: Any
+
+    def __call__(self, theta: Array) -> Array:
+        """The excess risk."""
+        return self.risk(theta) - self.least
+
+
 @pytree()
 class Truth:
-    """What the world knows and methods do not: the problem measured on, its risk, and its optimum.
+    """What the world knows and methods do not: the problem measured on, the risk in excess of the optimum's, the optimum.
 
-    `risk` and `optimum` are None for an environment that only samples; then only the constraints are measured.
+    `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured.
     """
 
     problem: Any
-    risk: Any
+    excess: Any
     optimum: Any
 
     @staticmethod
@@ -30,13 +63,17 @@ class Truth:
         """The truth of a problem in an environment."""
         if optimum is None or not knows_risk(environment):
             return Truth(problem, None, None)
-        return Truth(problem, LocationRisk.of(problem, environment), optimum)
+        return Truth(problem, _excess(problem, environment, optimum), optimum)
 
-    def excess(self, theta: Array) -> Array:
-        """PR(θ) − PR(θ_PO), or nan where the risk is not known."""
-        if self.risk is None:
-            return jnp.full((), jnp.nan)
-        return self.risk(theta) - self.optimum.risk
+
+@jax.jit
+def _excess(problem: Problem, environment: Any, optimum: Solution) -> Excess | QuadraticExcess:
+    risk = LocationRisk.of(problem, environment)
+    pattern = hessian_pattern(risk, problem.dimension)
+    if pattern is None:
+        return Excess(risk, optimum.risk)
+    gradient, hessian = jax.grad(risk)(optimum.decision), jax.hessian(risk)(optimum.decision)
+    return QuadraticExcess(optimum.decision, gradient, pattern.compress(hessian), pattern)
 
 
 @pytree()
@@ -68,13 +105,14 @@ class Tally:
         """
         counted = jnp.minimum(t, 1)
         theta = before.decision
-        excess = sum((wanted * truth.excess(decision) for decision in decisions), start=jnp.zeros(()))
+        excess = truth.excess or (lambda theta: jnp.full((), jnp.nan))
+        deployed = sum((wanted * excess(decision) for decision in decisions), start=jnp.zeros(()))
         worst = [jnp.max(truth.problem.g(decision), initial=0.0) for decision in decisions]
         finite = jnp.all(jnp.isfinite(after.decision)) & jnp.all(jnp.isfinite(after.multipliers))
         return Tally(
-            regret=self.regret + counted * truth.excess(theta),
+            regret=self.regret + counted * excess(theta),
             violation=self.violation + counted * truth.problem.g(theta),
-            deployed_regret=self.deployed_regret + excess,
+            deployed_regret=self.deployed_regret + deployed,
             deployed_violation=jnp.maximum(self.deployed_violation, jnp.max(jnp.stack(worst))),
             deployments=self.deployments + wanted * decisions.shape[0],
             decision=theta,

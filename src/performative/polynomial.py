@@ -3,6 +3,9 @@
 A loss of degree at most two in the data acts on a distribution only through its mean and covariance, and a risk of
 degree at most two in the decision is minimised exactly by a quadratic program. Both are worth knowing for certain: a
 piecewise loss such as the pinball loss has a vanishing Hessian almost everywhere and would fool any numerical probe.
+
+The program is walked with the degree of every single number in place of the number: sums take the larger degree, products
+add degrees, reshaping moves them about, and whatever is not known to be a polynomial has degree infinity.
 """
 
 from __future__ import annotations
@@ -13,54 +16,31 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend import core
 
 from performative.precision import in_float64
+from performative.validation import Floats
 
-# Linear in all operands together: the degree is the largest of the operands'.
-_LINEAR = {
-    "add", "sub", "neg", "reduce_sum", "broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "concatenate",
-    "pad", "rev", "expand_dims", "convert_element_type", "copy", "copy_p", "add_any", "cumsum", "split", "stop_gradient",
-    "real", "symbolic_zeros", "reduce_precision", "optimization_barrier",
-}  # fmt: skip
-# Multilinear: the degrees of the operands add up.
-_PRODUCTS = {"mul", "dot_general", "conv_general_dilated"}
+_SUMS = {"add", "sub", "add_any"}
+_UNCHANGED = {"neg", "convert_element_type", "copy", "copy_p", "stop_gradient", "reduce_precision", "real"}
 # Linear in everything but these operands, which are indices and must not depend on the argument.
 _INDICES = {
     "gather": slice(1, None), "dynamic_slice": slice(1, None), "scatter-add": slice(1, 2), "scatter": slice(1, 2),
     "dynamic_update_slice": slice(2, None),
 }  # fmt: skip
-_CALLS = {
-    "pjit",
-    "jit",
-    "closed_call",
-    "core_call",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "remat",
-    "checkpoint",
-}
-# Functions that are analytic wherever they are finite: a derivative that vanishes at random points vanishes everywhere.
-_ANALYTIC = {
-    "exp",
-    "log",
-    "log1p",
-    "expm1",
-    "tanh",
-    "logistic",
-    "sin",
-    "cos",
-    "sqrt",
-    "rsqrt",
-    "div",
-    "pow",
-    "erf",
-}
+_CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
+          "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
+# Analytic wherever they are finite: a derivative of such a function that vanishes at random points vanishes everywhere.
+_ANALYTIC = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "sin", "cos", "sqrt", "rsqrt", "div", "pow", "erf",
+             "integer_pow"}  # fmt: skip
+_LARGE = 1 << 22
+"""Contractions of more products than this are bounded as a whole instead of number by number."""
 
 
 @in_float64
 def degree(function: Callable[[Any], Any], argument: Any) -> float:
-    """The degree of `function` as a polynomial in `argument` (an array or its shape), or infinity."""
+    """The degree of `function` as a polynomial in `argument` (an array), or infinity."""
     return _analyse(function, argument)[0]
 
 
@@ -77,48 +57,116 @@ def is_analytic(function: Callable[..., Any], *arguments: Any) -> bool:
 def _analyse(function: Callable[[Any], Any], argument: Any) -> tuple[float, bool]:
     closed = jax.make_jaxpr(function)(argument)
     state = {"analytic": True}
-    degrees = _walk(closed.jaxpr, [1.0] * len(closed.jaxpr.invars), state)
-    return max(degrees, default=0.0), state["analytic"]
+    degrees = _walk(closed.jaxpr, [np.ones(var.aval.shape) for var in closed.jaxpr.invars], state)
+    return max((float(np.max(d, initial=0.0)) for d in degrees), default=0.0), state["analytic"]
 
 
-def _walk(jaxpr: Any, inputs: list[float], state: dict[str, bool]) -> list[float]:
-    degrees: dict[Any, float] = dict(zip(jaxpr.invars, inputs, strict=True))
+def _walk(jaxpr: Any, inputs: list[Floats], state: dict[str, bool]) -> list[Floats]:
+    known: dict[Any, Floats] = dict(zip(jaxpr.invars, inputs, strict=True))
 
-    def of(atom: Any) -> float:
-        return 0.0 if isinstance(atom, core.Literal) else degrees.get(atom, 0.0)
+    def of(atom: Any) -> Floats:
+        constant = isinstance(atom, core.Literal) or atom not in known
+        return (
+            np.zeros(np.shape(atom.val) if isinstance(atom, core.Literal) else atom.aval.shape)
+            if constant
+            else known[atom]
+        )
 
     for equation in jaxpr.eqns:
         operands = [of(atom) for atom in equation.invars]
-        outputs = _outputs(equation, operands, state)
-        degrees.update(zip(equation.outvars, outputs, strict=True))
+        if all(not np.any(operand) for operand in operands):
+            continue  # constants
+        known.update(zip(equation.outvars, _outputs(equation, operands, state), strict=True))
     return [of(atom) for atom in jaxpr.outvars]
 
 
-def _outputs(equation: Any, operands: list[float], state: dict[str, bool]) -> list[float]:
-    name = equation.primitive.name
-    count = len(equation.outvars)
-    if max(operands, default=0.0) == 0.0:
-        return [0.0] * count
-    if name in _CALLS:
-        inner = next((equation.params[p] for p in ("jaxpr", "call_jaxpr", "fun_jaxpr") if p in equation.params), None)
-        if inner is not None:
-            inner = getattr(inner, "jaxpr", inner)
-            if len(inner.invars) == len(operands):
-                return _walk(inner, operands, state)
-    if name in _LINEAR:
-        return [max(operands)] * count
-    if name in _PRODUCTS:
-        return [sum(operands)] * count
+def _outputs(equation: Any, operands: list[Floats], state: dict[str, bool]) -> list[Floats]:
+    name, params = equation.primitive.name, equation.params
+    shapes = [var.aval.shape for var in equation.outvars]
+    first = operands[0]
+    if name in _CALLS and _CALLS[name] in params:
+        return _walk(params[_CALLS[name]].jaxpr, operands, state)
+    if name in _MOVES:
+        return [np.asarray(_MOVES[name](operands, params)).reshape(shapes[0])]
+    if name in _SUMS:
+        return [np.broadcast_to(functools.reduce(np.maximum, operands), shapes[0])]
+    if name in _UNCHANGED:
+        return [first]
+    if name == "mul":
+        return [np.broadcast_to(first + operands[1], shapes[0])]
     if name == "square":
-        return [2 * operands[0]] * count
-    if name == "integer_pow" and equation.params["y"] >= 0:
-        return [equation.params["y"] * operands[0]] * count
-    if name == "div" and operands[1] == 0.0:
-        return [operands[0]] * count
-    if name in _INDICES and max(operands[_INDICES[name]], default=0.0) == 0.0:
-        return [max(operands)] * count
-    if name == "select_n" and operands[0] == 0.0:
-        return [max(operands[1:])] * count
-    if name not in _ANALYTIC and name != "integer_pow":
+        return [2 * first]
+    if name == "integer_pow" and params["y"] >= 0:
+        return [params["y"] * first]
+    if name == "div" and not np.any(operands[1]):
+        return [np.broadcast_to(first, shapes[0])]
+    if name in ("reduce_sum", "cumsum"):
+        axes = params["axes"] if name == "reduce_sum" else (params["axis"],)
+        largest = np.max(first, axis=tuple(int(axis) for axis in axes), keepdims=name == "cumsum", initial=0.0)
+        return [np.broadcast_to(largest, shapes[0])]
+    if name in _INDICES and not any(np.any(index) for index in operands[_INDICES[name]]):
+        return [np.full(shapes[0], max(float(np.max(operand, initial=0.0)) for operand in operands))]
+    if name == "select_n" and not np.any(first):
+        return [functools.reduce(np.maximum, operands[1:])]
+    if name not in _ANALYTIC:
         state["analytic"] = False
-    return [math.inf] * count
+    return [np.full(shape, math.inf) for shape in shapes]
+
+
+def _contract(operands: list[Floats], params: Any) -> Floats:
+    left, right = operands
+    (left_axes, right_axes), (left_batch, right_batch) = params["dimension_numbers"]
+    left_free = [axis for axis in range(left.ndim) if axis not in (*left_axes, *left_batch)]
+    right_free = [axis for axis in range(right.ndim) if axis not in (*right_axes, *right_batch)]
+    left = left.transpose(*left_batch, *left_free, *left_axes)
+    right = right.transpose(*right_batch, *right_free, *right_axes)
+    batch, contracted = len(left_batch), len(left_axes)
+    shape = (*left.shape[: left.ndim - contracted], *right.shape[batch : right.ndim - contracted])
+    if left.size * math.prod(right.shape[batch : right.ndim - contracted]) > _LARGE:
+        return np.full(shape, np.max(left, initial=0.0) + np.max(right, initial=0.0))
+    left = left.reshape(
+        *left.shape[: batch + len(left_free)], *[1] * len(right_free), *left.shape[left.ndim - contracted :]
+    )
+    right = right.reshape(*right.shape[:batch], *[1] * len(left_free), *right.shape[batch:])
+    return np.asarray(np.max(left + right, axis=tuple(range(-contracted, 0)), initial=0.0))
+
+
+def _pad(operands: list[Floats], params: Any) -> Floats:
+    first, filler = operands
+    low, high, inner = zip(*params["padding_config"], strict=True) if params["padding_config"] else ((), (), ())
+    if any(inner) or min((*low, *high), default=0) < 0:
+        return np.full(_padded_shape(first.shape, low, high, inner), max(np.max(first, initial=0.0), float(filler)))
+    return np.pad(first, list(zip(low, high, strict=True)), constant_values=float(filler))
+
+
+def _padded_shape(shape: Any, low: Any, high: Any, inner: Any) -> tuple[int, ...]:
+    return tuple(int(n + a + b + max(n - 1, 0) * c) for n, a, b, c in zip(shape, low, high, inner, strict=True))
+
+
+def _broadcast(operands: list[Floats], params: Any) -> Floats:
+    first, shape = operands[0], params["shape"]
+    expanded = np.ones(len(shape), dtype=int)
+    for axis, target in enumerate(params["broadcast_dimensions"]):
+        expanded[target] = first.shape[axis]
+    return np.broadcast_to(first.reshape(expanded), shape)
+
+
+def _slice(operands: list[Floats], params: Any) -> Floats:
+    strides = params["strides"] or [1] * operands[0].ndim
+    ranges = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
+    return operands[0][tuple(slice(*bounds) for bounds in ranges)]
+
+
+# Operations that move numbers about without changing them, and the contraction.
+_MOVES: dict[str, Callable[[list[Floats], Any], Floats]] = {
+    "broadcast_in_dim": _broadcast,
+    "concatenate": lambda operands, params: np.concatenate(operands, axis=params["dimension"]),
+    "dot_general": _contract,
+    "expand_dims": lambda operands, params: operands[0],
+    "pad": _pad,
+    "reshape": lambda operands, params: operands[0],
+    "rev": lambda operands, params: np.flip(operands[0], params["dimensions"]),
+    "slice": _slice,
+    "squeeze": lambda operands, params: operands[0],
+    "transpose": lambda operands, params: operands[0].transpose(params["permutation"]),
+}

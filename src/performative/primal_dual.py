@@ -119,10 +119,9 @@ class PrimalDual:
             return changed(state, round=t + 1, belief=belief)
         eta, delta = steps.at(self.step, t), steps.at(self.control, t)
         gradient = self.estimator.gradient(self.problem, belief, theta)  # line 8
-        g, transposed = jax.vjp(self.problem.g, theta)
-        lagrangian_gradient = gradient + transposed(lam)[0]  # line 9
+        lagrangian_gradient = gradient + self.problem.pullback(theta, lam)  # line 9
         next_theta = self.problem.decisions.project(theta - eta * lagrangian_gradient)  # line 10
-        next_lam = jnp.maximum(lam + eta * (g - delta * eta * lam), 0.0)  # line 11
+        next_lam = jnp.maximum(lam + eta * (self.problem.g(theta) - delta * eta * lam), 0.0)  # line 11
         return State(t + 1, next_theta, next_lam, belief)
 
     def _origin(self) -> Array:

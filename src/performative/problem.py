@@ -108,6 +108,15 @@ class Problem:
             return jnp.zeros((0,))
         return jnp.concatenate([item(theta) for item in self.constraints])
 
+    def pullback(self, theta: Array, multipliers: Array) -> Array:
+        """λᵀ∇g(θ), for all constraints together."""
+        total, start = jnp.zeros_like(theta), 0
+        for item in self.constraints:
+            stop = start + len(item.names)
+            total = total + item.pullback(theta, multipliers[start:stop])
+            start = stop
+        return total
+
     @in_float64
     def check_samples(self, width: int) -> None:
         """Refuse a loss that does not turn a decision and one sample of `width` numbers into a scalar."""
