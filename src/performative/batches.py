@@ -165,7 +165,8 @@ def _unpacked(stored: dict[str, Any]) -> list[Recorded]:
     recorded: dict[int, Recorded] = {}
     for name, value in stored.items():
         if name.startswith("recorded/"):
-            _, position, method, variable = name.split("/", 3)
+            _, position, rest = name.split("/", 2)
+            method, _, variable = rest.rpartition("/")
             recorded.setdefault(int(position), {}).setdefault(method, {})[variable] = value
     return [recorded[position] for position in range(len(recorded))]
 

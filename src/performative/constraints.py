@@ -50,6 +50,8 @@ class Linear(Constraint):
 
     def __init__(self, coefficients: Any, bound: Any, name: str | Sequence[str] = "linear") -> None:
         rows = np.atleast_2d(finite_array("coefficients", coefficients, (1, 2)))
+        if rows.size == 0:
+            raise ValueError(f"`coefficients` must hold at least one number, but got shape {rows.shape}")
         bounds = finite_array("bound", bound, (0, 1))
         if bounds.ndim and bounds.shape != rows.shape[:1]:
             raise ValueError(f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}")

@@ -40,7 +40,7 @@ _AXES_FIRST = {
     "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "rev", "sort", "split", "squeeze",
 }  # fmt: skip
 _CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
-          "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
+          "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr"}  # fmt: skip
 
 
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +48,12 @@ def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def mapped(*arguments: Any) -> Any:
         leaves, tree = jax.tree.flatten(arguments)
-        (lanes,) = {leaf.shape[-1] for leaf in leaves}
+        counts = {leaf.shape[-1] for leaf in leaves}
+        if len(counts) != 1:
+            raise ValueError(
+                f"all arrays must have the same number of lanes on their last axis, but got {sorted(counts)}"
+            )
+        (lanes,) = counts
         single = [jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype) for leaf in leaves]
         program, result = jax.make_jaxpr(
             lambda *flat: function(*jax.tree.unflatten(tree, flat)), return_shape=True
@@ -81,8 +86,8 @@ def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
     primitive, params = equation.primitive, dict(equation.params)
     name, arrays = primitive.name, [array for array, _ in operands]
     if name in _CALLS and _CALLS[name] in params:
-        inner = params[_CALLS[name]]
-        return _evaluate(inner.jaxpr, inner.consts, operands, lanes)
+        inner = params[_CALLS[name]]  # closed, or open for rematerialisation
+        return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands, lanes)
     if not any(mapped for _, mapped in operands):
         # What depends on constants alone is computed here and now, so that indices are known numbers below.
         known = not any(isinstance(array, jax.core.Tracer) for array in arrays)
@@ -174,6 +179,7 @@ def _pad(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
 
 def _dot(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     (left, left_mapped), (right, right_mapped) = operands
+    dtype = params["preferred_element_type"] or jnp.result_type(left, right)
     (left_axes, right_axes), (left_batch, right_batch) = params["dimension_numbers"]
     left_rank, right_rank = left.ndim - left_mapped, right.ndim - right_mapped
     left_free = [axis for axis in range(left_rank) if axis not in (*left_axes, *left_batch)]
@@ -193,7 +199,10 @@ def _dot(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
         *right.shape[shared : shared + len(right_free)],
         lanes if right_mapped else 1,
     )
-    return jnp.sum(left * right, axis=tuple(range(len(left_batch), shared)))
+    axes = tuple(range(len(left_batch), shared))
+    if dtype == jnp.bool_:
+        return jnp.any(left & right, axis=axes)
+    return jnp.sum(left.astype(dtype) * right.astype(dtype), axis=axes, dtype=dtype)
 
 
 def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
@@ -202,10 +211,13 @@ def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
         in_axes = (-1 if mapped else None, -1)
         return jax.vmap(lambda a, b: lax.gather_p.bind(a, b, **params), in_axes, -1)(array, indices)
     numbers = params["dimension_numbers"]
-    if not isinstance(indices, jax.core.Tracer) and _takes_rows(numbers, params["slice_sizes"], array.shape):
-        rows = np.clip(np.asarray(indices)[..., 0], 0, array.shape[0] - 1)
+    if not isinstance(indices, jax.core.Tracer) and _takes_rows(
+        numbers, params["slice_sizes"], array.shape, indices.ndim
+    ):
+        rows = np.asarray(indices)[..., 0]
         stretches = _stretches(rows.reshape(-1))
-        if len(stretches) <= STRETCHES:
+        inside = rows.size > 0 and rows.min() >= 0 and rows.max() < array.shape[0]
+        if inside and len(stretches) <= STRETCHES:
             pieces = [
                 jnp.broadcast_to(array[first:last], (count, *array.shape[1:])) for first, last, count in stretches
             ]
@@ -216,11 +228,12 @@ def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     return lax.gather_p.bind(array, indices, **params)
 
 
-def _takes_rows(numbers: Any, sizes: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def _takes_rows(numbers: Any, sizes: tuple[int, ...], shape: tuple[int, ...], index_rank: int) -> bool:
     """Whether a gather is array[rows] for an array whose last axis holds the lanes."""
-    whole = sizes == (1, *shape[1:-1]) and numbers.start_index_map == (0,) and numbers.collapsed_slice_dims == (0,)
-    last = tuple(numbers.offset_dims) == tuple(range(1, len(shape) - 1)) or len(shape) == 2
-    return whole and last and not numbers.operand_batching_dims
+    whole = tuple(sizes) == (1, *shape[1:-1]) and tuple(numbers.start_index_map) == (0,)
+    behind = tuple(range(index_rank - 1, index_rank - 1 + len(shape) - 2))
+    collapsed = tuple(numbers.collapsed_slice_dims) == (0,) and not numbers.operand_batching_dims
+    return whole and collapsed and tuple(numbers.offset_dims) == behind
 
 
 def _stretches(rows: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:

@@ -48,15 +48,16 @@ def apda(
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
         effect: Â₀, zero by default; needed with `shift`, whose effect may have any shape.
     """
+    explore = _exploration(exploration)
     parts = _common(problem, step, control, warmup, start, samples, shift, effect)
     learner = PairedLeastSquares(
         shift=parts.pop("shift"),
         step=None if estimation_step is None else steps.validated("estimation_step", estimation_step),
         prior=parts.pop("effect"),
-        probe=float(exploration) if isinstance(exploration, int | float) else 1.0,
+        probe=float(getattr(explore, "scale", 1.0)),
     )
     estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
-    return PrimalDual(estimator=estimator, exploration=_exploration(exploration), **parts)
+    return PrimalDual(estimator=estimator, exploration=explore, **parts)
 
 
 def pd_ps(problem: Problem, **options: Any) -> PrimalDual:
@@ -122,7 +123,7 @@ def _common(
 
 
 def _exploration(exploration: float | Exploration) -> Any:
-    if isinstance(exploration, int | float | np.floating):
+    if isinstance(exploration, int | float | np.floating | np.integer):
         return Pair(exploration)
     if not hasattr(exploration, "decisions") or jax.tree_util.all_leaves([exploration]):
         raise TypeError(f"`exploration` must be a number or a part such as performative.Pair, but got {exploration!r}")

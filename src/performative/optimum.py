@@ -115,8 +115,16 @@ def certify(problem: Problem, environment: Any, decision: Any, multipliers: Any)
 def require_feasible(problem: Problem, candidate: Any = None) -> Floats:
     """A decision in Θ with g ≤ 0 (the candidate or the projection of 0 if they will do), or `InfeasibleProblem`."""
     first = np.zeros(problem.dimension) if candidate is None else finite_array("start", candidate, 1)
+    if first.shape != (problem.dimension,):
+        raise ValueError(f"`start` must have shape ({problem.dimension},), but got {first.shape}")
     theta = _projected(problem, first)
-    if np.max(_g(problem, theta), initial=-np.inf) <= 0:
+    g = _g(problem, theta)
+    for name, value in zip(problem.constraint_names, g, strict=True):
+        if not np.isfinite(value):
+            raise ValueError(
+                f"constraint {name} must be finite on the decision set, but is {value} at {theta}; give a start"
+            )
+    if np.max(g, initial=-np.inf) <= 0:
         return theta
     theta, slack, blocking = _largest_slack(problem)
     if slack < -FEASIBLE:
@@ -143,6 +151,8 @@ _largest_slack = in_float64(convex.largest_slack)
 
 
 def _resolved(problem: Problem, environment: Any) -> Problem:
+    if not isinstance(problem, Problem):
+        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
     if not knows_risk(environment):
         raise TypeError(
             "the optimum needs an environment whose truth is known, such as performative.LocationFamily, "

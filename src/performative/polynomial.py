@@ -23,14 +23,14 @@ from performative.precision import in_float64
 from performative.validation import Floats
 
 _SUMS = {"add", "sub", "add_any"}
-_UNCHANGED = {"neg", "convert_element_type", "copy", "copy_p", "stop_gradient", "reduce_precision", "real"}
+_UNCHANGED = {"neg", "copy", "copy_p", "reduce_precision", "real", "optimization_barrier"}
 # Linear in everything but these operands, which are indices and must not depend on the argument.
 _INDICES = {
     "gather": slice(1, None), "dynamic_slice": slice(1, None), "scatter-add": slice(1, 2), "scatter": slice(1, 2),
     "dynamic_update_slice": slice(2, None),
 }  # fmt: skip
 _CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
-          "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
+          "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr"}  # fmt: skip
 # Analytic wherever they are finite: a derivative of such a function that vanishes at random points vanishes everywhere.
 _ANALYTIC = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "sin", "cos", "sqrt", "rsqrt", "div", "pow", "erf",
              "integer_pow"}  # fmt: skip
@@ -85,13 +85,16 @@ def _outputs(equation: Any, operands: list[Floats], state: dict[str, bool]) -> l
     shapes = [var.aval.shape for var in equation.outvars]
     first = operands[0]
     if name in _CALLS and _CALLS[name] in params:
-        return _walk(params[_CALLS[name]].jaxpr, operands, state)
+        inner = params[_CALLS[name]]  # closed, or open for rematerialisation
+        return _walk(getattr(inner, "jaxpr", inner), operands, state)
     if name in _MOVES:
         return [np.asarray(_MOVES[name](operands, params)).reshape(shapes[0])]
     if name in _SUMS:
         return [np.broadcast_to(functools.reduce(np.maximum, operands), shapes[0])]
-    if name in _UNCHANGED:
-        return [first]
+    if name in _UNCHANGED or (name == "convert_element_type" and np.issubdtype(params["new_dtype"], np.inexact)):
+        return operands
+    if name == "split":
+        return list(np.split(first, np.cumsum(params["sizes"])[:-1], axis=params["axis"]))
     if name == "mul":
         return [np.broadcast_to(first + operands[1], shapes[0])]
     if name == "square":
@@ -125,9 +128,9 @@ def _contract(operands: list[Floats], params: Any) -> Floats:
     if left.size * math.prod(right.shape[batch : right.ndim - contracted]) > _LARGE:
         return np.full(shape, np.max(left, initial=0.0) + np.max(right, initial=0.0))
     left = left.reshape(
-        *left.shape[: batch + len(left_free)], *[1] * len(right_free), *left.shape[left.ndim - contracted :]
+        (*left.shape[: batch + len(left_free)], *[1] * len(right_free), *left.shape[left.ndim - contracted :])
     )
-    right = right.reshape(*right.shape[:batch], *[1] * len(left_free), *right.shape[batch:])
+    right = right.reshape((*right.shape[:batch], *[1] * len(left_free), *right.shape[batch:]))
     return np.asarray(np.max(left + right, axis=tuple(range(-contracted, 0)), initial=0.0))
 
 
@@ -168,5 +171,7 @@ _MOVES: dict[str, Callable[[list[Floats], Any], Floats]] = {
     "rev": lambda operands, params: np.flip(operands[0], params["dimensions"]),
     "slice": _slice,
     "squeeze": lambda operands, params: operands[0],
+    "stack": lambda operands, params: np.stack(operands, axis=params["axis"]),
+    "tile": lambda operands, params: np.tile(operands[0], params["reps"]),
     "transpose": lambda operands, params: operands[0].transpose(params["permutation"]),
 }

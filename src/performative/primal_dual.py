@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from performative import steps
@@ -14,7 +13,7 @@ from performative.precision import in_float64
 from performative.problem import Problem
 from performative.pytrees import changed, pytree
 from performative.randomness import standard_normal
-from performative.validation import is_traced
+from performative.validation import finite_array, is_traced
 
 
 class Method(Protocol):
@@ -110,7 +109,7 @@ class PrimalDual:
     @in_float64
     def tell(self, state: State, decisions: Array, samples: Array) -> State:
         """Lines 7 to 11: improve the belief, then one primal and one dual step from θ_t, λ_t."""
-        return _advance(self, state, *self._checked(decisions, samples))
+        return _advance(self, state, *self._checked(state, decisions, samples))
 
     def _advance(self, state: State, decisions: Array, samples: Array) -> State:
         t, theta, lam = state.round, state.decision, state.multipliers
@@ -127,17 +126,15 @@ class PrimalDual:
     def _origin(self) -> Array:
         return self.problem.decisions.project(jnp.zeros(self.problem.dimension))
 
-    def _checked(self, decisions: Any, samples: Any) -> tuple[Array, Array]:
+    def _checked(self, state: State, decisions: Any, samples: Any) -> tuple[Array, Array]:
         if not is_traced(decisions, samples):
-            decisions, samples = np.asarray(decisions, np.float64), np.asarray(samples, np.float64)
-            for name, value in (("decisions", decisions), ("samples", samples)):
-                if not np.all(np.isfinite(value)):
-                    raise ValueError(f"`{name}` must be finite, but {np.sum(~np.isfinite(value))} entries are not")
+            decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
         if decisions.ndim != 2 or decisions.shape[1] != self.problem.dimension:
             raise ValueError(f"`decisions` must have shape (b, {self.problem.dimension}), but got {decisions.shape}")
         if samples.ndim != 3 or samples.shape[0] != decisions.shape[0] or 0 in samples.shape:
             raise ValueError(f"`samples` must have shape ({decisions.shape[0]}, n, k), but got {samples.shape}")
         self.problem.check_samples(samples.shape[2])
+        self.estimator.check(state.belief, decisions, samples)
         return jnp.asarray(decisions), jnp.asarray(samples)
 
 

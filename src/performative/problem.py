@@ -53,6 +53,10 @@ class Problem:
             listed = (constraints,)
         elif callable(constraints):
             listed = (Function(constraints),)
+        elif not isinstance(constraints, Sequence):
+            raise TypeError(
+                f"`constraints` must be a function or a list of performative.constraints, but got {constraints!r}"
+            )
         else:
             listed = tuple(constraints)
             for position, item in enumerate(listed):
@@ -156,6 +160,10 @@ def _named(item: Function, dimension: int, offset: int) -> Function:
     shape = getattr(result, "shape", None)
     if shape is None or len(shape) > 1 or shape == (0,):
         raise ValueError(f"`constraints` must return a scalar or a vector (m,), but returned {_kind(result)}")
+    if not jnp.issubdtype(result.dtype, jnp.floating):
+        raise ValueError(
+            f"`constraints` must return a scalar or a vector (m,) of real numbers, but returned {result.dtype}"
+        )
     count = shape[0] if shape else 1
     names = tuple(f"g{offset + i + 1}" for i in range(count)) if item.names is None else item.names
     if len(names) != count:

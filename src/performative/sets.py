@@ -67,6 +67,8 @@ class Box(DecisionSet):
             low, high = lower[tuple(index)], upper[tuple(index)]
             where = f" at index {index[0]}" if lower.ndim else ""
             raise ValueError(f"`lower <= upper` must hold, but got (lower={low}, upper={high}){where}")
+        if lower.size == 0:
+            raise ValueError("`lower` and `upper` must hold at least one number, but are empty")
         size = lower.shape[0] if lower.ndim else self.dimension
         _assign(self, lower=lower, upper=upper, dimension=size)
 
@@ -113,8 +115,10 @@ class Ball(DecisionSet):
         """Shrink the distance to the center to at most the radius."""
         center = 0.0 if self.center is None else self.center
         offset = point - center
-        length = jnp.sqrt(jnp.sum(offset * offset))
-        return center + offset * jnp.minimum(1.0, self.size / jnp.maximum(length, 1e-300))
+        largest = jnp.maximum(jnp.max(jnp.abs(offset)), 1e-300)  # squares of large numbers would overflow
+        scaled = offset / largest
+        length = jnp.sqrt(jnp.sum(scaled * scaled))
+        return center + jnp.where(length * largest <= self.size, offset, scaled * (self.size / length))
 
     def declare(self, variable: Any) -> list[Any]:
         """One second-order cone."""
@@ -235,6 +239,8 @@ class Product(DecisionSet):
     def __init__(self, parts: Sequence[DecisionSet], sizes: Sequence[int] | None = None) -> None:
         if not parts:
             raise ValueError("`parts` must hold at least one set, but got none")
+        if not all(isinstance(part, DecisionSet) for part in parts):
+            raise TypeError(f"`parts` must be decision sets, but got {parts!r}")
         lengths = [part.dimension for part in parts] if sizes is None else list(sizes)
         if len(lengths) != len(parts) or None in lengths:
             raise ValueError(f"`sizes` must give a length for each of the {len(parts)} sets, but got {lengths}")
@@ -264,6 +270,7 @@ class Product(DecisionSet):
 
 def project_simplex(point: Array, total: Any) -> Array:
     """max(point − τ, 0), with τ such that the entries sum to `total`; found by sorting."""
+    point = point - jnp.max(point)  # the projection does not feel a common shift, rounding does
     descending = -jnp.sort(-point)
     count = jnp.arange(1, point.shape[0] + 1)
     excess = (jnp.cumsum(descending) - total) / count

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from performative import __version__
@@ -17,7 +18,9 @@ from performative.engine import World
 from performative.metrics import Truth
 from performative.optimum import Solution, performative_optimum, require_feasible
 from performative.precision import in_float64
+from performative.problem import Problem
 from performative.pytrees import describe
+from performative.randomness import new_key
 from performative.risk import knows_risk
 from performative.validation import whole
 
@@ -79,9 +82,11 @@ def simulate(
     batch, workers = whole("batch", batch, 1), whole("workers", workers, 1)
     if chunk is not None:
         chunk = whole("chunk", chunk, 1)
-    worlds = make_worlds(methods, environment, problem, optimum)
-    realizations = len(worlds) if realizations is None else whole("realizations", realizations, 1)
     recorded = recorded_rounds(rounds, record)
+    if realizations is not None:
+        realizations = whole("realizations", realizations, 1)
+    worlds = make_worlds(methods, environment, problem, optimum)
+    realizations = realizations or len(worlds)
     directory = None if checkpoint is None else Path(checkpoint)
     jobs = make_jobs([[world] for world in worlds], realizations, seed, recorded, batch, chunk, directory)
     pieces = run_jobs(jobs, workers, progress)
@@ -129,6 +134,8 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
                     f"`methods[{name!r}]` must be a method such as performative.apda(problem), but got {method!r}"
                 )
         known = instance(problem, index)
+        if known is not None and not isinstance(known, Problem):
+            raise TypeError(f"`problem` must be a performative.Problem, but got {known!r}")
         known = next(iter(chosen.values())).problem if known is None else known
         dimension = known.dimension or getattr(place, "dimension", None)
         if dimension is not None:
@@ -138,12 +145,18 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
                 for name, method in chosen.items()
             }
         best = instance(optimum, index)
+        if best is not None and not isinstance(best, Solution):
+            raise TypeError(f"`optimum` must be a performative.Solution, but got {best!r}")
         if knows_risk(place):
             place.check(known)
             for name, method in chosen.items():
                 _check_names(name, method, known)
+        if index == 0:
+            for method in chosen.values():
+                _rehearse(method, place)
+        if knows_risk(place):
             if best is None:
-                same = (id(instance(problem, index) or id(known)), id(place))
+                same = (id(instance(problem, index) or known), id(place))
                 best = solved[same] if same in solved else performative_optimum(known, place)
                 solved[same] = best
         else:
@@ -154,13 +167,25 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
 
 def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:
     """The rounds to record: about `record` of them spaced evenly in log t, or those given; always 1 and T."""
-    if isinstance(record, int):
+    if not isinstance(record, Sequence | np.ndarray):
         spaced = np.unique(np.geomspace(1, rounds, whole("record", record, 2)).round().astype(int)).tolist()
         return sorted({1, rounds, *spaced})
     chosen = {whole("record", t, 1) for t in record}
     if max(chosen, default=1) > rounds:
         raise ValueError(f"`record` must lie within 1..{rounds}, but got {max(chosen)}")
     return sorted({1, rounds, *chosen})
+
+
+def _rehearse(method: Any, environment: Any) -> None:
+    """Trace one round without computing anything, so that parts that do not fit are refused at the door."""
+
+    def one_round(key: Any) -> Any:
+        state = method.init(key)
+        decisions, wanted = method.ask(state, key), method.wanted(state)
+        samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
+        return method.tell(state, decisions, samples)
+
+    jax.eval_shape(one_round, new_key(0))
 
 
 def _check_names(name: str, method: Any, known: Any) -> None:
@@ -208,9 +233,9 @@ def report_failures(dataset: xr.Dataset, world: World) -> None:
             step = getattr(world.methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
             warnings.warn(
-                f"method {name!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} realisations, first "
-                f"in round {failed[failed > 0].min()}; the likely cause is a step that is too large{size}. Metrics recorded "
-                "before that round are kept, later ones are not numbers.",
+                f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} realisations, first "
+                f"in round {failed[failed > 0].min()}; the likely cause is a step that is too large{size}. What was "
+                "recorded while metrics were finite is kept.",
                 NonFiniteWarning,
                 stacklevel=4,
             )

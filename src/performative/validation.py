@@ -19,6 +19,8 @@ def is_traced(*values: Any) -> bool:
 def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Floats:
     """`value` as a float64 array of the allowed number of axes, every entry finite."""
     try:
+        if value is None:
+            raise TypeError("None is not a number")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be numbers, but got {value!r}") from error

@@ -52,6 +52,8 @@ class LocationFamily:
     shift: Any
 
     def __init__(self, base: Base, effect: Any, shift: Shift | None = None) -> None:
+        if not all(hasattr(base, part) for part in ("width", "normals", "from_normals", "expectation")):
+            raise TypeError(f"`base` must be a distribution such as performative.Gaussian, but got {base!r}")
         effect = finite_array("effect", effect, 2 if shift is None else None)
         if shift is None and effect.shape[0] != base.width:
             raise ValueError(
@@ -92,6 +94,11 @@ class LocationFamily:
     @in_float64
     def check(self, problem: Problem) -> None:
         """Refuse a shift that does not fit the data, or is not bilinear, and a loss that does not fit either."""
+        if self.dimension is not None and self.dimension != problem.dimension:
+            raise ValueError(
+                f"`effect` must have one column for each of the {problem.dimension} numbers in a decision, "
+                f"but got shape {self.effect.shape}"
+            )
         problem.check_samples(self.width)
         if is_traced(self):
             return
@@ -112,5 +119,10 @@ class LocationFamily:
             raise ValueError(
                 "`shift` must be linear in the decision, but shift(θ + θ') differs from shift(θ) + shift(θ')"
             )
-        if not np.allclose(np.asarray(self.shift(2 * effect, theta)), 2 * moved, rtol=1e-8, atol=1e-12):
-            raise ValueError("`shift` must be linear in the effect, but doubling the effect does not double the shift")
+        drawn = random.normal(size=(2, *effect.shape))
+        parts = sum(np.asarray(self.shift(one, theta)) for one in drawn)
+        together = np.asarray(self.shift(drawn.sum(axis=0), theta))
+        if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
+            raise ValueError(
+                "`shift` must be linear in the effect, but shift(A + A') differs from shift(A) + shift(A')"
+            )

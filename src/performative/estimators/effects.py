@@ -17,6 +17,10 @@ class EffectEstimator(Protocol):
 
     shift: Any
 
+    @property
+    def pairs(self) -> bool:
+        """Whether it learns from pairs of decisions."""
+
     def start(self, width: int, dimension: int) -> Array:
         """Â₀ for samples of length `width` and decisions of length `dimension`."""
 
@@ -39,6 +43,11 @@ class PairedLeastSquares:
     prior: Any
     probe: Any
 
+    @property
+    def pairs(self) -> bool:
+        """It learns from pairs of decisions."""
+        return True
+
     def start(self, width: int, dimension: int) -> Array:
         """Â₀."""
         return jnp.zeros((width, dimension)) if self.prior is None else jnp.asarray(self.prior)
@@ -58,6 +67,11 @@ class KnownEffect:
 
     shift: Any
     effect: Any
+
+    @property
+    def pairs(self) -> bool:
+        """Any decisions will do."""
+        return False
 
     def start(self, width: int, dimension: int) -> Array:
         """A."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 from jax import Array, lax
 
 from performative.problem import Problem
@@ -22,6 +23,9 @@ class GradientEstimator(Protocol):
 
     def update(self, problem: Problem, belief: Any, decisions: Array, samples: Array, t: Array) -> Any:
         """The belief after round t deployed `decisions` (b, d) and observed `samples` (b, n, k)."""
+
+    def check(self, belief: Any, decisions: Array, samples: Array) -> None:
+        """Refuse what `update` cannot take; the shapes are those of `tell`."""
 
     def gradient(self, problem: Problem, belief: Any, theta: Array) -> Array:
         """∇P̂R_t(θ)."""
@@ -69,6 +73,20 @@ class LocationEstimator:
             return changed(belief, effect=effect, base=base)
         effect = self.effects.update(belief.effect, decisions, samples, t)
         return changed(belief, effect=effect, base=self.base_samples.add(belief.base, decisions, samples))
+
+    def check(self, belief: LocationBelief, decisions: Array, samples: Array) -> None:
+        """Samples must be as wide as the effect and stay so; rounds must deploy what the effect is learnt from."""
+        effect = belief.effect
+        if belief.base is None:
+            effect = jax.eval_shape(lambda: self.effects.start(samples.shape[2], decisions.shape[1]))
+        elif self.effects.pairs and decisions.shape[0] != 2:
+            raise ValueError(f"`decisions` must be the pair (θ, θ + u), but got {decisions.shape[0]} decisions")
+        theta = jax.ShapeDtypeStruct((decisions.shape[1],), jnp.float64)
+        width = jax.eval_shape(self.effects.shift, effect, theta).shape
+        if width != (samples.shape[2],):
+            raise ValueError(
+                f"`samples` must hold {width[0]} numbers each, like the effect's rows, but got {samples.shape[2]}"
+            )
 
     def gradient(self, problem: Problem, belief: LocationBelief, theta: Array) -> Array:
         """See the class."""
