@@ -476,7 +476,7 @@ def test_an_empty_feasible_set_is_refused_by_name_and_amount(use, rules, decisio
         "optimum": lambda: pf.performative_optimum(impossible, WORLD),
         "stable": lambda: pf.stable_point(impossible, WORLD),
     }
-    with pytest.raises(pf.InfeasibleProblem, match="the smallest possible max") as caught:
+    with pytest.raises(pf.InfeasibleProblem, match="the smallest max") as caught:
         calls[use]()
     assert set(caught.value.conflicting) == conflicting
     assert caught.value.violation == pytest.approx(violation, abs=1e-6)
@@ -541,12 +541,16 @@ def test_the_number_of_records_may_be_a_numpy_integer():
         ({}, ValueError, "`methods` must be a mapping from names to methods, with at least one, but got {}"),
         (METHODS["apda"], ValueError, "`methods` must be a mapping from names to methods"),
         ([METHODS["apda"]], ValueError, "`methods` must be a mapping from names to methods"),
-        ({"apda": 3}, TypeError, "`methods['apda']` must be a method such as performative.apda(problem), but got 3"),
+        (
+            {"apda": 3},
+            TypeError,
+            "`methods['apda']` must be a method such as performative.apda(problem), with init, ask, wanted, tell and problem, but got 3",
+        ),
         ({"apda": pf.apda}, TypeError, "`methods['apda']` must be a method such as performative.apda(problem)"),
         (
             {"apda": None},
             TypeError,
-            "`methods['apda']` must be a method such as performative.apda(problem), but got None",
+            "`methods['apda']` must be a method such as performative.apda(problem), with init, ask, wanted, tell and problem, but got None",
         ),
         ({"apda": []}, ValueError, "lists of instances must have one length, at least 1"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -204,24 +205,30 @@ def _spread(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[
         yield from joblib.Parallel(n_jobs=-1)(calls)
 
 
-def _backend(cluster: str) -> Any:
-    """Joblib's backend for an address: dask://host:port, or ray://host:port."""
+@contextlib.contextmanager
+def _backend(cluster: str) -> Iterator[None]:
+    """joblib's backend for an address: dask://host:port, or ray://host:port."""
     import joblib
 
     scheme, _, address = cluster.partition("://")
     if scheme == "dask" and address:
         from distributed import Client
 
-        client = Client(f"tcp://{address}")
-        return joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60)
-    if scheme == "ray" and address:
+        with (
+            Client(f"tcp://{address}") as client,
+            joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60),
+        ):
+            yield
+    elif scheme == "ray" and address:
         import ray
         from ray.util.joblib import register_ray
 
-        ray.init(cluster if address != "local" else None)
+        ray.init(cluster)
         register_ray()
-        return joblib.parallel_config(backend="ray")
-    raise ValueError(f"`cluster` must be dask://host:port or ray://host:port, but got {cluster!r}")
+        with joblib.parallel_config(backend="ray"):
+            yield
+    else:
+        raise ValueError(f"`cluster` must be dask://host:port or ray://host:port, but got {cluster!r}")
 
 
 def _ignore(rounds: int) -> None:

@@ -15,8 +15,7 @@ import numpy as np
 from jax import Array
 
 from performative.precision import in_float64
-from performative.pytrees import callable_node, pytree
-from performative.sets import _assign
+from performative.pytrees import assign, callable_node, pytree
 from performative.validation import finite_array, symmetric, whole
 
 
@@ -56,7 +55,7 @@ class Linear(Constraint):
         if bounds.ndim and bounds.shape != rows.shape[:1]:
             raise ValueError(f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}")
         bounds = np.broadcast_to(bounds, rows.shape[:1]).copy()
-        _assign(self, coefficients=rows, bound=bounds, names=_names(name, len(rows)), dimension=rows.shape[1])
+        assign(self, coefficients=rows, bound=bounds, names=_names(name, len(rows)), dimension=rows.shape[1])
 
     @in_float64
     def __call__(self, theta: Array) -> Array:
@@ -85,7 +84,7 @@ class Quadratic(Constraint):
         if linear.shape != (size,):
             raise ValueError(f"`linear` must have shape {(size,)} like the matrix, but got {linear.shape}")
         bound_ = finite_array("bound", bound, 0)
-        _assign(self, matrix=matrix, bound=bound_, linear=linear, names=_names(name, 1), dimension=size)
+        assign(self, matrix=matrix, bound=bound_, linear=linear, names=_names(name, 1), dimension=size)
 
     @in_float64
     def __call__(self, theta: Array) -> Array:
@@ -141,7 +140,7 @@ class Proximity(Constraint):
         on = np.ones(len(chosen), dtype=bool) if active is None else np.asarray(active)
         if on.shape != (len(chosen),) or on.dtype != bool:
             raise ValueError(f"`active` must be {len(chosen)} booleans, but got {on.dtype} of shape {on.shape}")
-        _assign(
+        assign(
             self,
             bound=np.broadcast_to(bounds, len(chosen)).copy(),
             active=on,
@@ -199,7 +198,7 @@ class Function(Constraint):
         if not callable(function):
             raise TypeError(f"`function` must be callable, but got {function!r}")
         named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
-        _assign(self, function=callable_node(function), names=named)
+        assign(self, function=callable_node(function), names=named)
 
     @in_float64
     def __call__(self, theta: Array) -> Array:

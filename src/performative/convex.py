@@ -62,6 +62,49 @@ def minimise(
     return _polished(risk, problem, best), hessians
 
 
+def minimise_with_kinks(
+    risk: Callable[[Floats], Model], problem: Problem, start: Floats, tolerance: float, most: int = 400
+) -> Point:
+    """The minimiser of a convex risk that need not be smooth: a proximal bundle method (Kiwiel 1990).
+
+    The risk is modelled by the largest of its tangents. With weights α of the active tangents, the aggregate Σα_j g_j is an
+    ε-subgradient at the centre, ε = Σα_j e_j their linearisation errors; the residual is the largest of its distance from
+    −λᵀ∇g − N_Θ, of ε, and of the violation.
+    """
+    import cvxpy as cp
+
+    center, prox = start, 1.0
+    model = risk(center)
+    value, cuts = float(model.value), [(start, float(model.value), model.gradient)]
+    best = Point(center, np.zeros(len(problem.constraint_names)), np.inf)
+    for _ in range(most):
+        x, level = cp.Variable(problem.dimension), cp.Variable()
+        tangents = cp.hstack([f + g @ (x - at) for at, f, g in cuts]) <= level
+        held = [values <= 0 for values in _values(problem, center, x)]
+        objective = level + cp.sum_squares(x - center) / (2 * prox)
+        _solve(cp.Problem(cp.Minimize(objective), [tangents, *held, *problem.decisions.declare(x)]))
+        found = np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float)))
+        lam = np.maximum(np.concatenate([np.atleast_1d(item.dual_value) for item in held] or [np.zeros(0)]), 0.0)
+        weights = np.maximum(np.atleast_1d(tangents.dual_value), 0.0)
+        errors = np.array([value - f - g @ (center - at) for at, f, g in cuts])
+        aggregate = float(weights @ errors)
+        violation = float(np.max(np.asarray(problem.g(jnp.asarray(center))), initial=0.0))
+        residual = max(float(np.linalg.norm(found - center)) / prox, aggregate, violation)
+        if residual < best.residual:
+            best = Point(center, lam, residual)
+        if best.residual <= tolerance:
+            break
+        model = risk(found)
+        expected = value - float(level.value)
+        cuts = [cut for cut, weight in zip(cuts, weights, strict=True) if weight > 1e-10][-60:]
+        cuts.append((found, float(model.value), model.gradient))
+        if float(model.value) <= value - 0.1 * expected or violation > tolerance:
+            center, value, prox = found, float(model.value), min(prox * 2.0, 1e6)
+        elif expected > tolerance:
+            prox = max(prox * 0.7, 1e-4)
+    return best
+
+
 def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -> Point:
     """Projected gradient steps on the Lagrangian: cone solvers leave a curved Θ at half their digits, projections do not."""
     best, theta, lam = point, point.decision, point.multipliers
@@ -99,12 +142,35 @@ def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
     weights = np.full(len(names), 1 / len(names))
     linearised = [item.declare(cp.Variable(problem.dimension)) is None for item in problem.constraints]
     best = (theta, float(np.max(np.asarray(problem.g(jnp.asarray(theta))))), weights)
-    for _ in range(40 if any(linearised) else 1):
+    starts = [theta]
+    if any(linearised):  # perhaps not convex: look from several points
+        random = np.random.default_rng(0)
+        radius = min(problem.decisions.radius, 10.0)
+        drawn = random.normal(size=(8, theta.shape[0])) * radius
+        starts += [np.asarray(problem.decisions.project(jnp.asarray(point))) for point in drawn]
+    for start in starts:
+        found = _slack_from(problem, start, any(linearised))
+        best = found if found[1] < best[1] else best
+        if best[1] <= 0:
+            break
+    theta, worst, weights = best
+    share = weights / max(float(np.sum(weights)), 1e-300)
+    blocking = {name: float(w) for name, w in zip(names, share, strict=True) if w > 1e-4}
+    return theta, -worst, blocking
+
+
+def _slack_from(problem: Problem, theta: Floats, linearised: bool) -> tuple[Floats, float, Floats]:
+    """min max_i g_i from a point: the decision, the value and the constraints' weights."""
+    import cvxpy as cp
+
+    reached = float(np.max(np.asarray(problem.g(jnp.asarray(theta)))))
+    best = (theta, reached, np.full(len(problem.constraint_names), 1.0))
+    for _ in range(40 if linearised else 1):
         x, level = cp.Variable(problem.dimension), cp.Variable()
         held = [values <= level for values in _values(problem, theta, x)]
         # Slack is capped, so that the program is bounded where the set is not.
         bounded = [level >= -1e6]
-        proximal = 1e-3 * cp.sum_squares(x - theta) if any(linearised) else 0.0
+        proximal = 1e-3 * cp.sum_squares(x - theta) if linearised else 0.0
         _solve(cp.Problem(cp.Minimize(level + proximal), held + bounded + problem.decisions.declare(x)))
         theta = np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float)))
         weights = np.concatenate([np.atleast_1d(item.dual_value) for item in held])
@@ -114,10 +180,7 @@ def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
             best = (theta, reached, weights)
         if not improved:
             break
-    theta, worst, weights = best
-    share = weights / max(float(np.sum(weights)), 1e-300)
-    blocking = {name: float(w) for name, w in zip(names, share, strict=True) if w > 1e-4}
-    return theta, -worst, blocking
+    return best
 
 
 @jax.jit

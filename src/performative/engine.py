@@ -7,7 +7,7 @@ methods cannot change a result.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +18,7 @@ from jax import Array, lax
 from performative.lanes import over_lanes
 from performative.metrics import Tally, record
 from performative.pytrees import pytree, stack
-from performative.randomness import new_key, standard_normal
+from performative.randomness import box_muller, interleaved, new_key, random_bits
 
 BLOCK = 16
 """Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
@@ -93,6 +93,20 @@ def first_answer(environment: Any, decision: Array, seed: int, realization: int,
     return environment.sample(keys[1], decision, n)
 
 
+@functools.cache
+def compiler_options() -> dict[str, str]:
+    """Options of XLA that pay here, where this version of it knows them.
+
+    Its library for reductions is made for large arrays; left to it, the short sums of a round take most of the time.
+    """
+    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
+    try:
+        jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return options
+
+
 @functools.partial(jax.jit, static_argnames="opening")
 def _begin(world: World, keys: Array, opening: tuple[str, ...]) -> Runs:
     """Initial states, and round 0 for the methods that open with a warm-up."""
@@ -107,18 +121,28 @@ def _begin(world: World, keys: Array, opening: tuple[str, ...]) -> Runs:
     copies = _lanes(world) // keys.shape[0]
     runs: Runs = over_lanes(begin)(world, jnp.tile(keys, copies))
     warm = {name: runs[name] for name in opening}
-    noise = _repeated(_noise(keys, *_needs(world, warm), 0), copies)
+    noise = _repeated(
+        jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1)), copies
+    )
     return runs | over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, noise)
 
 
-@jax.jit
-def _advance(world: World, runs: Runs, keys: Array, start: Array, stop: Array) -> Runs:
+def _advance(world: World, runs: Runs, keys: Array, start: int, stop: int) -> Runs:
+    return _compiled_advance()(world, runs, keys, start, stop)
+
+
+@functools.cache
+def _compiled_advance() -> Callable[..., Runs]:
+    return jax.jit(_rounds, compiler_options=compiler_options())
+
+
+def _rounds(world: World, runs: Runs, keys: Array, start: Array, stop: Array) -> Runs:
     """Rounds start, …, stop−1. The bounds are numbers of the compiled program, so any chunk runs the same code."""
     needs, copies = _needs(world, runs), _lanes(world) // keys.shape[0]
 
     def block(carry: tuple[Array, Runs]) -> tuple[Array, Runs]:
         first, runs = carry
-        noise = jax.vmap(lambda t: _noise(keys, *needs, t))(first + jnp.arange(BLOCK))
+        noise = _noise(keys, *needs, first + jnp.arange(BLOCK), once=jnp.minimum(stop - first, 1))
 
         def body(offset: Array, runs: Runs) -> Runs:
             drawn = jax.tree.map(lambda rounds: lax.dynamic_index_in_dim(rounds, offset, keepdims=False), noise)
@@ -163,14 +187,25 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     return after
 
 
-def _noise(keys: Array, answers: int, size: int, t: Any) -> Noise:
-    """The randomness of round t of each realisation, on the last axis."""
+def _noise(keys: Array, answers: int, size: int, rounds: Array, once: Any) -> Noise:
+    """The randomness of some rounds, the first axis, of each realisation, the last axis.
 
-    def draw(key: Array) -> Noise:
-        row_keys = round_keys(key, t, answers)
-        return Noise(row_keys, jax.vmap(lambda key: standard_normal(key, size))(row_keys))
+    The same numbers as `standard_normal` of each key. Each stage is a loop that runs `once`: XLA would otherwise fuse them
+    and compute the bits anew for every number that uses them.
+    """
+    even = size + size % 2
 
-    return over_lanes(draw)(keys)
+    def each(function: Callable[..., Any]) -> Callable[..., Any]:
+        return over_lanes(jax.vmap(jax.vmap(function)))
+
+    def stage(compute: Callable[[], Any]) -> Any:
+        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(compute))
+        return lax.fori_loop(0, once, lambda _, __: compute(), empty)
+
+    row_keys = over_lanes(lambda key: jax.vmap(lambda t: round_keys(key, t, answers))(rounds))(keys)
+    bits = stage(lambda: each(lambda key: random_bits(key, even))(row_keys))
+    pairs = stage(lambda: each(box_muller)(bits))
+    return Noise(row_keys, each(interleaved)(*pairs)[:, :, :size])
 
 
 def round_keys(key: Array, t: Any, answers: int) -> Array:

@@ -113,14 +113,16 @@ class Pattern:
         return f"Pattern(dimension={self.seeds.shape[1]}, colours={self.colours})"
 
 
-def from_samples(points: Array, pattern: Pattern | None) -> Samples | Moments:
-    """The empirical distribution of `points` (n, k), reduced to its moments where `pattern` allows and that pays."""
-    if pattern is None or 2 * pattern.colours >= points.shape[0]:
+def from_samples(points: Array, pattern: Pattern | None, always: bool = False) -> Samples | Moments:
+    """The empirical distribution of `points` (n, k), reduced to its moments where `pattern` allows and that pays.
+
+    With `always`, wherever the pattern allows.
+    """
+    if pattern is None or (2 * pattern.colours >= points.shape[0] and not always):
         return Samples(points)
     center = jnp.mean(points, axis=0)
     centred = points - center
-    covariance = jax.vmap(pattern.compressed_outer)(centred, centred)
-    return Moments(center, jnp.mean(covariance, axis=0), pattern)
+    return Moments(center, pattern.compress(centred.T @ centred / points.shape[0]), pattern)
 
 
 def hessian_pattern(function: Callable[..., Any], size: int, *others: Any) -> Pattern | None:
@@ -150,9 +152,9 @@ def _hessian_pattern(tree: Any, shapes: tuple[Any, ...], size: int) -> Pattern |
             return Pattern(np.ones((size, size), dtype=bool))
         felt = np.zeros((size, size), dtype=bool)
         for _ in range(2):
-            drawn = [random.uniform(0.5, 1.5, shape) for shape, _ in shapes]
+            drawn = [random.normal(size=shape) for shape, _ in shapes]
             hessian = np.abs(np.asarray(jax.jit(jax.hessian(evaluate))(random.normal(size=size), *drawn)))
-            felt |= hessian > 1e-12 * np.max(hessian, initial=0.0)
+            felt |= ~(hessian <= 1e-12 * np.max(hessian, initial=0.0))  # what is not a number counts as felt
         return Pattern(felt | felt.T)
 
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.pytrees import pytree
-from performative.sets import _assign
+from performative.pytrees import assign, pytree
 from performative.validation import positive
 
 
@@ -30,7 +29,7 @@ class Pair:
     scale: Any = 1.0
 
     def __post_init__(self) -> None:
-        _assign(self, scale=np.float64(positive("exploration", self.scale)))
+        assign(self, scale=np.float64(positive("exploration", self.scale)))
 
     def normals(self, dimension: int) -> int:
         """One a coordinate."""

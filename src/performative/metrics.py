@@ -121,7 +121,10 @@ class Tally:
 
 
 def record(truth: Truth, tally: Tally, state: Any, effect: Any, t: Array) -> dict[str, Array]:
-    """The recorded variables after round t; `effect` is the true A, or None."""
+    """The recorded variables after round t; `effect` is the true A, or None.
+
+    `decision` is θ_t, which round t deployed; `multipliers` are λ_{t+1} and the estimate is Â_t, what it left behind.
+    """
     recorded = {
         "regret": tally.regret / t,
         "violation": tally.violation / t,

@@ -33,7 +33,7 @@ class InfeasibleProblem(ValueError):
         self.conflicting = conflicting
         names = ", ".join(conflicting)
         super().__init__(
-            "a decision in the set with g(θ) <= 0 must exist, but the smallest possible max g(θ) is "
+            "a decision in the set with g(θ) <= 0 must exist, but the smallest max g(θ) that was found is "
             f"{violation:.6g}; in conflict (with each other or with the decision set): {names}"
         )
 
@@ -92,7 +92,8 @@ def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solut
     for _ in range(200):
         found = minimiser(theta)
         for candidate in (theta, found.decision):
-            reached = residual(candidate, found.multipliers)
+            gap = float(np.linalg.norm(found.decision - theta))
+            reached = min(residual(candidate, found.multipliers), max(found.residual, gap))
             if reached < best.residual:
                 best = Point(candidate, found.multipliers, reached)
         if best.residual <= 1e-3 * TOLERANCE * _scale(problem, environment, best.decision):
@@ -168,7 +169,11 @@ def _resolved(problem: Problem, environment: Any) -> Problem:
 
 def _minimised(risk: Callable[[Floats], Model], problem: Problem, theta: Floats) -> tuple[Point, list[Floats]]:
     scale = max(1.0, float(np.linalg.norm(risk(theta).gradient)))
-    return convex.minimise(risk, problem, theta, TOLERANCE * scale)
+    point, hessians = convex.minimise(risk, problem, theta, TOLERANCE * scale)
+    if not point.residual <= TOLERANCE * scale:
+        kinked = convex.minimise_with_kinks(risk, problem, point.decision, 0.1 * TOLERANCE * scale)
+        point = kinked if kinked.residual < point.residual else point
+    return point, hessians
 
 
 def _certified(
@@ -192,14 +197,15 @@ def _convexity(problem: Problem, environment: Any, hessians: list[Floats]) -> tu
         lambda theta: LocationRisk.of(problem, environment)(theta), np.zeros(problem.dimension)
     )
     looked_at = "everywhere, since the risk is quadratic"
+    curved = polynomial.degree(problem.g, np.zeros(problem.dimension)) > 2
     probes = [np.zeros(problem.dimension)]
-    if quadratic > 2:
+    if quadratic > 2 or curved:
         random = np.random.default_rng(0)
         radius = min(problem.decisions.radius, 10.0)
         drawn = random.normal(size=(16, problem.dimension)) * radius / np.sqrt(problem.dimension)
         probes = [_projected(problem, point) for point in drawn]
         hessians = hessians + [_model(problem, environment, point).hessian for point in probes]
-        looked_at = f"at {len(hessians)} points"
+        looked_at = f"and the constraints: at all of {len(hessians)} points looked at"
     lowest = min(float(np.linalg.eigvalsh((h + h.T) / 2)[0]) for h in hessians)
     largest = max(float(np.max(np.abs(h))) for h in hessians)
     if lowest < -1e-9 * max(largest, 1e-12):

@@ -31,8 +31,9 @@ _INDICES = {
 }  # fmt: skip
 _CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
           "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr"}  # fmt: skip
-# Analytic wherever they are finite: a derivative of such a function that vanishes at random points vanishes everywhere.
-_ANALYTIC = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "sin", "cos", "sqrt", "rsqrt", "div", "pow", "erf",
+# Analytic wherever they are finite (a square root is not, at 0): a derivative of such a function that vanishes at random
+# points vanishes everywhere.
+_ANALYTIC = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "sin", "cos", "rsqrt", "div", "erf",
              "integer_pow"}  # fmt: skip
 _LARGE = 1 << 22
 """Contractions of more products than this are bounded as a whole instead of number by number."""

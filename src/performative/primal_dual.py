@@ -103,7 +103,7 @@ class PrimalDual:
         return self.exploration.decisions(normals, state.decision)
 
     def wanted(self, state: State) -> int:
-        """N in the warm-up, `samples` afterwards."""
+        """n in the warm-up, `samples` afterwards."""
         return self.estimator.opening(state.belief) or int(self.samples)
 
     @in_float64

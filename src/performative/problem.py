@@ -12,7 +12,7 @@ from jax import Array
 
 from performative.constraints import Constraint, Function
 from performative.precision import in_float64
-from performative.pytrees import callable_node, changed, pytree
+from performative.pytrees import as_node, callable_node, changed, pytree
 from performative.sets import DecisionSet
 from performative.validation import whole
 
@@ -74,7 +74,8 @@ class Problem:
         if len(set(given.values())) > 1:
             raise ValueError(f"all parts of a problem must have one dimension, but got {given}")
         object.__setattr__(self, "loss", callable_node(loss))
-        object.__setattr__(self, "decisions", decisions)
+        object.__setattr__(self, "decisions", as_node(decisions))
+        listed = tuple(as_node(item) for item in listed)
         object.__setattr__(self, "constraints", listed)
         object.__setattr__(self, "dimension", None)
         if given:
@@ -138,6 +139,8 @@ class Problem:
         shape = getattr(result, "shape", None)
         if shape != ():
             raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}")
+        if not jnp.issubdtype(result.dtype, jnp.floating):
+            raise ValueError(f"`loss` must return a real number, but returned {result.dtype}")
 
 
 @pytree()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
@@ -22,17 +23,44 @@ def standard_normal(key: Array, size: int) -> Array:
     """Standard normal numbers (size,). The first of them do not depend on how many are drawn.
 
     Box–Muller on threefry bits, with series for log, sin and cos that are exact to a few units in the last place on the
-    ranges that occur: 8 ns a number on one core where `jax.random.normal` takes 22 ns in float64, which would be most of
-    the time of a simulation.
+    ranges that occur. Next to being cheaper in float64 than `jax.random.normal`, whose inverse error function alone costs
+    more, it is made of elementwise operations that run along the lanes of a simulation.
     """
-    bits = jax.random.bits(key, (size + size % 2,), jnp.uint64).reshape(-1, 2)
-    radius = jnp.sqrt(-2.0 * _log_uniform(bits[:, 0]))
-    cosine, sine = _turn(bits[:, 1])
-    return jnp.stack([radius * cosine, radius * sine], axis=-1).reshape(-1)[:size]
+    return interleaved(*box_muller(random_bits(key, size + size % 2)))[:size]
+
+
+def random_bits(key: Array, size: int) -> Array:
+    """Threefry-2x32 with 20 rounds (Salmon et al. 2011) on the counters 0, …, size−1: 64 random bits each."""
+    words = jax.random.key_data(key)  # two for threefry keys; a user's generator may have more
+    first = functools.reduce(jnp.bitwise_xor, words[0::2])
+    second = functools.reduce(jnp.bitwise_xor, words[1::2])
+    schedule = (first, second, first ^ second ^ jnp.uint32(0x1BD11BDA))
+    left = jnp.zeros(size, jnp.uint32) + first
+    right = jnp.arange(size, dtype=jnp.uint32) + second
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            left = left + right
+            right = ((right << turn) | (right >> (32 - turn))) ^ left
+        left = left + schedule[(group + 1) % 3]
+        right = right + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+    return (left.astype(jnp.uint64) << 32) | right.astype(jnp.uint64)
+
+
+def box_muller(bits: Array) -> tuple[Array, Array]:
+    """r·cos(2πv) and r·sin(2πv) with r = √(−2 log u), for each neighbouring pair (u, v) of `bits`."""
+    pairs = bits.reshape(-1, 2)
+    radius = jnp.sqrt(-2.0 * _log_uniform(pairs[:, 0]))
+    cosine, sine = _turn(pairs[:, 1])
+    return radius * cosine, radius * sine
+
+
+def interleaved(even: Array, odd: Array) -> Array:
+    """The numbers of both arrays in turn."""
+    return jnp.stack([even, odd], axis=-1).reshape(-1)
 
 
 def _log_uniform(bits: Array) -> Array:
-    """Log u for u uniform on {1, …, 2⁵³}/2⁵³: e·log 2 + 2·artanh((m−1)/(m+1)), u = m·2ᵉ with m in [√½, √2)."""
+    """log u for u uniform on {1, …, 2⁵³}/2⁵³: e·log 2 + 2·artanh((m−1)/(m+1)), u = m·2ᵉ with m in [√½, √2)."""
     u = ((bits >> 11).astype(jnp.int64) + 1).astype(jnp.float64) * 2.0**-53
     pattern = lax.bitcast_convert_type(u, jnp.int64)
     exponent = ((pattern >> 52) - 1023).astype(jnp.float64)
@@ -45,7 +73,7 @@ def _log_uniform(bits: Array) -> Array:
 
 
 def _turn(bits: Array) -> tuple[Array, Array]:
-    """Cos and sin of 2πv for v uniform on {0, …, 2⁵³−1}/2⁵³, reduced to the nearest quarter turn."""
+    """cos and sin of 2πv for v uniform on {0, …, 2⁵³−1}/2⁵³, reduced to the nearest quarter turn."""
     v = (bits >> 11).astype(jnp.int64)
     quarter = (v + (1 << 50)) >> 51
     angle = (v - (quarter << 51)).astype(jnp.float64) * (2 * math.pi * 2.0**-53)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from performative.precision import in_float64
-from performative.pytrees import changed, pytree
+from performative.pytrees import assign, pytree
 from performative.validation import finite_array, positive, whole
 
 
@@ -44,7 +45,9 @@ class DecisionSet:
     def of_dimension(self, dimension: int) -> Self:
         """The same set with its dimension fixed."""
         if self.dimension is None:
-            return changed(self, dimension=dimension)
+            fixed = copy.copy(self)
+            assign(fixed, dimension=dimension)
+            return fixed
         if self.dimension != dimension:
             raise ValueError(f"the decision set has dimension {self.dimension}, but {dimension} is needed: {self}")
         return self
@@ -70,7 +73,7 @@ class Box(DecisionSet):
         if lower.size == 0:
             raise ValueError("`lower` and `upper` must hold at least one number, but are empty")
         size = lower.shape[0] if lower.ndim else self.dimension
-        _assign(self, lower=lower, upper=upper, dimension=size)
+        assign(self, lower=lower, upper=upper, dimension=size)
 
     @property
     def radius(self) -> float:
@@ -103,7 +106,7 @@ class Ball(DecisionSet):
     def __init__(self, radius: float, center: Any = None) -> None:
         center = None if center is None else finite_array("center", center, 1)
         size = None if center is None else center.shape[0]
-        _assign(self, size=np.float64(positive("radius", radius)), center=center, dimension=size)
+        assign(self, size=np.float64(positive("radius", radius)), center=center, dimension=size)
 
     @property
     def radius(self) -> float:
@@ -135,7 +138,7 @@ class Simplex(DecisionSet):
     dimension: Any = None
 
     def __post_init__(self) -> None:
-        _assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
+        assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
 
     @property
     def radius(self) -> float:
@@ -162,7 +165,7 @@ class Budget(DecisionSet):
     dimension: Any = None
 
     def __post_init__(self) -> None:
-        _assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
+        assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
 
     @property
     def radius(self) -> float:
@@ -194,7 +197,7 @@ class HalfSpace(DecisionSet):
         normal = finite_array("normal", normal, 1)
         if not np.any(normal):
             raise ValueError(f"`normal` must not be zero, but got {normal}")
-        _assign(self, normal=normal, offset=finite_array("offset", offset, 0), dimension=normal.shape[0])
+        assign(self, normal=normal, offset=finite_array("offset", offset, 0), dimension=normal.shape[0])
 
     @in_float64
     def project(self, point: Any) -> Array:
@@ -214,7 +217,7 @@ class Reals(DecisionSet):
     dimension: Any = None
 
     def __post_init__(self) -> None:
-        _assign(self, dimension=_size(self.dimension))
+        assign(self, dimension=_size(self.dimension))
 
     @in_float64
     def project(self, point: Any) -> Array:
@@ -245,7 +248,7 @@ class Product(DecisionSet):
         if len(lengths) != len(parts) or None in lengths:
             raise ValueError(f"`sizes` must give a length for each of the {len(parts)} sets, but got {lengths}")
         fixed = tuple(part.of_dimension(whole("sizes", n, 1)) for part, n in zip(parts, lengths, strict=True))
-        _assign(self, parts=fixed, dimension=sum(lengths))
+        assign(self, parts=fixed, dimension=sum(lengths))
 
     @property
     def radius(self) -> float:
@@ -277,11 +280,6 @@ def project_simplex(point: Array, total: Any) -> Array:
     support = jnp.sum(descending > excess)
     tau = jnp.sum(jnp.where(count == support, excess, 0.0))
     return jnp.maximum(point - tau, 0.0)
-
-
-def _assign(node: Any, **values: Any) -> None:
-    for name, value in values.items():
-        object.__setattr__(node, name, value)
 
 
 def _size(dimension: Any) -> int | None:

@@ -14,12 +14,13 @@ import numpy as np
 
 from performative import __version__
 from performative.batches import LANES, Piece, make_jobs, run_jobs
+from performative.convex import SolverFailed
 from performative.engine import World
 from performative.metrics import Truth
 from performative.optimum import Solution, performative_optimum, require_feasible
 from performative.precision import in_float64
 from performative.problem import Problem
-from performative.pytrees import describe
+from performative.pytrees import as_node, describe
 from performative.randomness import new_key
 from performative.risk import knows_risk
 from performative.validation import whole
@@ -98,9 +99,11 @@ def simulate(
         "realizations": realizations,
         "seed": seed,
         "batch": batch,
+        "record": recorded,
         "methods": json.dumps({name: _described(methods[name]) for name in methods}),
         "environment": json.dumps(_described(environment)),
         "problem": json.dumps(_described(problem)),
+        "optimum": json.dumps(_described(optimum)),
     }
     dataset = dataset.sel({"method": list(methods)})
     report_failures(dataset, worlds[0])
@@ -122,21 +125,24 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
         return given[index] if isinstance(given, list | tuple) else given
 
     worlds = []
-    solved: dict[tuple[int, int], Solution] = {}
+    solved: dict[tuple[int, int], Solution | None] = {}
     for index in range(count):
         place = instance(environment, index)
         if not callable(getattr(place, "sample", None)):
             raise TypeError(f"`environment` must have sample(key, theta, n), but got {place!r}")
-        chosen = {name: instance(methods[name], index) for name in sorted(methods)}
+        chosen = {name: instance(methods[name], index) for name in sorted(methods, key=str)}
         for name, method in chosen.items():
-            if not all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell")):
+            methodic = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
+            if not methodic or not isinstance(getattr(method, "problem", None), Problem):
                 raise TypeError(
-                    f"`methods[{name!r}]` must be a method such as performative.apda(problem), but got {method!r}"
+                    f"`methods[{name!r}]` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
+                    f"problem, but got {method!r}"
                 )
         known = instance(problem, index)
         if known is not None and not isinstance(known, Problem):
             raise TypeError(f"`problem` must be a performative.Problem, but got {known!r}")
-        known = next(iter(chosen.values())).problem if known is None else known
+        if known is None:
+            known = _only_problem(chosen)
         dimension = known.dimension or getattr(place, "dimension", None)
         if dimension is not None:
             known = known.of_dimension(dimension)
@@ -149,19 +155,21 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
             raise TypeError(f"`optimum` must be a performative.Solution, but got {best!r}")
         if knows_risk(place):
             place.check(known)
-            for name, method in chosen.items():
-                _check_names(name, method, known)
+        for name, method in chosen.items():
+            _check_names(name, method, known)
         if index == 0:
             for method in chosen.values():
                 _rehearse(method, place)
         if knows_risk(place):
             if best is None:
                 same = (id(instance(problem, index) or known), id(place))
-                best = solved[same] if same in solved else performative_optimum(known, place)
-                solved[same] = best
+                if same not in solved:
+                    solved[same] = _optimum_or_none(known, place)
+                best = solved[same]
         else:
             require_feasible(known)
-        worlds.append(World(chosen, place, Truth.of(known, place, best)))
+        nodes = {name: as_node(method) for name, method in chosen.items()}
+        worlds.append(World(nodes, as_node(place), Truth.of(known, place, best)))
     return worlds
 
 
@@ -177,15 +185,38 @@ def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:
 
 
 def _rehearse(method: Any, environment: Any) -> None:
-    """Trace one round without computing anything, so that parts that do not fit are refused at the door."""
+    """Trace two rounds without computing anything, so that parts that do not fit are refused at the door."""
 
-    def one_round(key: Any) -> Any:
+    def two_rounds(key: Any) -> Any:
         state = method.init(key)
-        decisions, wanted = method.ask(state, key), method.wanted(state)
-        samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
-        return method.tell(state, decisions, samples)
+        for _ in range(2):  # a warm-up and a round
+            decisions, wanted = method.ask(state, key), method.wanted(state)
+            samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
+            state = method.tell(state, decisions, samples)
+        return state
 
-    jax.eval_shape(one_round, new_key(0))
+    jax.eval_shape(two_rounds, new_key(0))
+
+
+def _only_problem(methods: Mapping[str, Any]) -> Problem:
+    """The problem that all methods know."""
+    first, *others = methods
+    for name in others:
+        if methods[name].problem is not methods[first].problem and describe(methods[name].problem) != describe(
+            methods[first].problem
+        ):
+            raise ValueError(
+                f"methods must know the same problem, but {first!r} and {name!r} differ; say which by `problem=`"
+            )
+    return methods[first].problem
+
+
+def _optimum_or_none(problem: Problem, environment: Any) -> Solution | None:
+    try:
+        return performative_optimum(problem, environment)
+    except SolverFailed as error:
+        warnings.warn(f"regret is not measured: the optimum was not found ({error}); give `optimum=`", stacklevel=5)
+        return None
 
 
 def _check_names(name: str, method: Any, known: Any) -> None:
@@ -242,6 +273,7 @@ def report_failures(dataset: xr.Dataset, world: World) -> None:
 
 
 def _described(given: Any) -> Any:
+    """In full: arrays with all their numbers, up to a million of them each."""
     if isinstance(given, list | tuple):
-        return [describe(item) for item in given]
-    return describe(given)
+        return [describe(item, most=10**6) for item in given]
+    return describe(given, most=10**6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -53,9 +54,16 @@ def validated(name: str, step: Step) -> Any:
     """A number, or a function of the round, that is positive."""
     if not callable(step):
         return np.float64(positive(name, step))
-    first = np.asarray(step(jnp.asarray(1)))
-    if first.shape != () or not np.isfinite(first) or not first > 0:
-        raise ValueError(f"`{name}(t)` must be a positive number for every round t, but at t=1 it is {first}")
+    try:
+        jax.eval_shape(step, jnp.asarray(1))
+    except (jax.errors.JAXTypeError, TypeError) as error:
+        raise TypeError(
+            f"`{name}` must be a function of the round written in jax.numpy, without branches: {error}"
+        ) from error
+    for t in (1, 2, 3, 10, 100, 1000, 10**6):
+        value = np.asarray(step(jnp.asarray(t)))
+        if value.shape != () or not np.isfinite(value) or not value > 0:
+            raise ValueError(f"`{name}(t)` must be a positive number for every round t, but at t={t} it is {value}")
     return callable_node(step)
 
 

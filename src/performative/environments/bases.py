@@ -11,8 +11,7 @@ import numpy as np
 from jax import Array
 
 from performative.expectations import Moments, Pattern, Samples, from_samples
-from performative.pytrees import pytree
-from performative.sets import _assign
+from performative.pytrees import assign, pytree
 from performative.validation import Floats, finite_array, symmetric
 
 
@@ -66,19 +65,19 @@ class Gaussian:
             factor = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
             if values.min() > 0:  # the triangular factor costs half as many multiplications
                 factor = np.linalg.cholesky(covariance)
-        _assign(self, mean=mean, covariance=covariance, factor=factor)
+        assign(self, mean=mean, covariance=covariance, factor=factor)
 
     @property
     def width(self) -> int:
-        """K."""
+        """k."""
         return int(self.mean.shape[0])
 
     def normals(self, n: int) -> int:
-        """K for each sample."""
+        """k for each sample."""
         return n * self.width
 
     def from_normals(self, normals: Array) -> Array:
-        """Mean + factor · normals."""
+        """mean + factor · normals."""
         return jax.vmap(self.colour)(normals.reshape(-1, self.width))
 
     def colour(self, white: Array) -> Array:
@@ -116,11 +115,11 @@ class Empirical:
         samples = samples[:, None] if samples.ndim == 1 else samples
         if 0 in samples.shape:
             raise ValueError(f"`samples` must hold at least one row of at least one number, but got {samples.shape}")
-        _assign(self, samples=samples)
+        assign(self, samples=samples)
 
     @property
     def width(self) -> int:
-        """K."""
+        """k."""
         return int(self.samples.shape[1])
 
     def normals(self, n: int) -> int:

@@ -14,9 +14,8 @@ from performative.expectations import Moments, Samples, hessian_pattern
 from performative.polynomial import is_analytic
 from performative.precision import in_float64
 from performative.problem import LossInData, Problem
-from performative.pytrees import callable_node, pytree
+from performative.pytrees import assign, callable_node, pytree
 from performative.randomness import standard_normal
-from performative.sets import _assign
 from performative.validation import finite_array, is_traced
 
 Shift = Callable[[Any, Array], Array]
@@ -31,7 +30,7 @@ class Environment(Protocol):
     """
 
     def sample(self, key: Array, theta: Array, n: int) -> Array:
-        """N samples (n, k) of Z ∼ D(θ)."""
+        """n samples (n, k) of Z ∼ D(θ)."""
 
 
 def apply_effect(effect: Array, theta: Array) -> Array:
@@ -59,7 +58,7 @@ class LocationFamily:
             raise ValueError(
                 f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}"
             )
-        _assign(self, base=base, effect=effect, shift=callable_node(apply_effect if shift is None else shift))
+        assign(self, base=base, effect=effect, shift=callable_node(apply_effect if shift is None else shift))
 
     @property
     def width(self) -> int:
@@ -81,7 +80,7 @@ class LocationFamily:
 
     @in_float64
     def sample(self, key: Array, theta: Array, n: int) -> Array:
-        """N samples (n, k) of Z ∼ D(θ)."""
+        """n samples (n, k) of Z ∼ D(θ)."""
         return self.respond(standard_normal(key, self.normals(n)), theta)
 
     def expectation(self, problem: Problem) -> Samples | Moments:

@@ -38,8 +38,8 @@ class BaseSamples:
 
     Recycling removes the floor of order σ²/n that n fixed samples put under the regret. A recycled observation is kept
     with its decision and mapped back with the *current* estimate, Z₀ = Z − Âθ, so early errors do not stay frozen in. For
-    losses quadratic in the data the running moments of (z, θ) are all it takes; for any other a reservoir as large as the
-    warm-up holds a uniform sample of all observations.
+    losses quadratic in the data the running moments of (z, θ) are all it takes. For any other loss a reservoir as large as the
+    warm-up holds a uniform sample of all observations: that follows the world, but n points keep a floor of order σ²/n.
     """
 
     recycle: Any
@@ -53,16 +53,17 @@ class BaseSamples:
             return Base(from_samples(samples, pattern), decision, count, key)
         pattern = hessian_pattern(_Recycled(loss, shift), width + dimension, decision, effect)
         points = jnp.concatenate([samples, jnp.broadcast_to(decision, (n, dimension))], axis=1)
-        return Base(Split(from_samples(points, pattern), width), None, count, key)
+        return Base(Split(from_samples(points, pattern, always=True), width), None, count, key)
 
     def add(self, base: Base, decisions: Array, samples: Array) -> Base:
         """The base with what was observed (b, n, k) at `decisions` (b, d)."""
         if not self.recycle:
             return base
-        for decision, observed in zip(decisions, samples, strict=True):
-            for z in observed:
-                base = _with(base, jnp.concatenate([z, decision]))
-        return base
+        where = jnp.broadcast_to(decisions[:, None], (*samples.shape[:2], decisions.shape[1]))
+        points = jnp.concatenate([samples, where], axis=-1).reshape(-1, samples.shape[2] + decisions.shape[1])
+        joint = base.observed.joint
+        grown = _grown(joint, base.count, points) if isinstance(joint, Moments) else _sampled(base, points)
+        return changed(base, observed=changed(base.observed, joint=grown), count=base.count + points.shape[0])
 
 
 @pytree("width")
@@ -77,22 +78,29 @@ class Split:
         return self.joint.mean(lambda w: function((w[: self.width], w[self.width :])))
 
 
-def _with(base: Base, w: Array) -> Base:
-    """One more observation."""
-    count, joint = base.count + 1.0, base.observed.joint
-    if isinstance(joint, Moments):
-        before = w - joint.center
-        center = joint.center + before / count
-        after = joint.pattern.compressed_outer(before, w - center)
-        joint = changed(joint, center=center, covariance=joint.covariance + (after - joint.covariance) / count)
-    else:
-        size = joint.points.shape[0]
-        key = jax.random.fold_in(base.key, count.astype(jnp.int64))
-        slot = jnp.floor(jax.random.uniform(key) * count).astype(jnp.int64)
-        kept = slot < size
-        row = jnp.minimum(slot, size - 1)
-        joint = Samples(joint.points.at[row].set(jnp.where(kept, w, joint.points[row])))
-    return changed(base, observed=changed(base.observed, joint=joint), count=count)
+def _grown(joint: Moments, count: Array, points: Array) -> Moments:
+    """The moments of `count` earlier observations and of the new `points` together."""
+    new, total = points.shape[0], count + points.shape[0]
+    center = jnp.mean(points, axis=0)
+    apart = center - joint.center
+    within = jnp.mean(jax.vmap(joint.pattern.compressed_outer)(points - center, points - center), axis=0)
+    between = joint.pattern.compressed_outer(apart, apart) * (count * new / total**2)
+    covariance = joint.covariance * (count / total) + within * (new / total) + between
+    return changed(joint, center=joint.center + apart * (new / total), covariance=covariance)
+
+
+def _sampled(base: Base, points: Array) -> Samples:
+    """The reservoir after the new points: the i-th observation of all takes a uniform place among i, if it is one of ours."""
+    kept = base.observed.joint.points
+    seen = base.count + 1.0 + jnp.arange(points.shape[0])
+    keys = jax.vmap(lambda i: jax.random.fold_in(base.key, i.astype(jnp.int64)))(seen)
+    places = jnp.floor(jax.vmap(jax.random.uniform)(keys) * seen).astype(jnp.int64)
+
+    def put(kept: Array, arrival: tuple[Array, Array]) -> tuple[Array, None]:
+        place, point = arrival
+        return kept.at[place].set(point, mode="drop"), None
+
+    return Samples(jax.lax.scan(put, kept, (places, points))[0])
 
 
 @pytree()

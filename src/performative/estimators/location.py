@@ -78,6 +78,8 @@ class LocationEstimator:
         """Samples must be as wide as the effect and stay so; rounds must deploy what the effect is learnt from."""
         effect = belief.effect
         if belief.base is None:
+            if decisions.shape[0] != 1:
+                raise ValueError(f"`decisions` of the warm-up must be one decision, but got {decisions.shape[0]}")
             effect = jax.eval_shape(lambda: self.effects.start(samples.shape[2], decisions.shape[1]))
         elif self.effects.pairs and decisions.shape[0] != 2:
             raise ValueError(f"`decisions` must be the pair (θ, θ + u), but got {decisions.shape[0]} decisions")
