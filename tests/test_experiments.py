@@ -144,6 +144,7 @@ def has_records(checkpoint):
         return any(name.startswith("recorded/9/") for name in stored)
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bits(small_run, monkeypatch):
     """Two workers of a local cluster; one is killed on the way, its batches run again elsewhere."""
     from threading import Thread

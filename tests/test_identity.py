@@ -59,7 +59,7 @@ def test_order_of_methods_does_not_change_a_bit(small, reference):
     assert_identical(reference, again.sel({"method": reference.method.values}))
 
 
-@pytest.mark.parametrize("batch", [1, 2, 6])
+@pytest.mark.parametrize("batch", [1, 6])
 def test_another_batch_size_changes_rounding_alone(small, reference, batch):
     problem, world, effect = small
     again = pf.simulate(methods(problem, effect), world, rounds=60, realizations=6, seed=3, batch=batch)
@@ -193,11 +193,12 @@ def test_global_settings_stay_and_arithmetic_is_float64_under_float32(tmp_path):
     )
     first = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert first.returncode == 0, first.stderr
-    plain = script.replace('jax.config.update("jax_default_prng_impl", "rbg")', "").replace(
-        'jax.config.update("jax_numpy_dtype_promotion", "strict")', ""
+    problem = pf.Problem(
+        lambda t, z: -jnp.sum(z * t) + jnp.sum(t**2), pf.Box(np.zeros(2), np.ones(2)), lambda t: jnp.sum(t)[None] - 0.5
     )
-    second = subprocess.run([sys.executable, "-c", plain], capture_output=True, text=True, check=False)
-    assert second.stdout == first.stdout
+    world = pf.LocationFamily(pf.Gaussian(np.ones(2), 0.1 * np.eye(2)), 0.2 * np.eye(2))
+    here = pf.simulate({"apda": pf.apda(problem, warmup=5)}, world, rounds=5, realizations=2, seed=0)
+    assert float(first.stdout) == float(here.regret[0, 0, -1])
 
 
 def test_attributes_tell_how_to_run_it_again(reference):

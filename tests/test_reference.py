@@ -243,7 +243,7 @@ def algorithm(world, method, noise):
     }
 
 
-@pytest.fixture(scope="module", params=["regression", "portfolio"])
+@pytest.fixture(scope="module", params=["regression", pytest.param("portfolio", marks=pytest.mark.slow)])
 def experiment(request):
     """What the library finds, and the same instances in the form of this file, one sensitivity after the other."""
     dataset = reproduce(request.param, rounds=ROUNDS, realizations=REALIZATIONS, methods=METHODS)

@@ -205,13 +205,21 @@ def _spread(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[
         yield from joblib.Parallel(n_jobs=-1)(calls)
 
 
+def check_cluster(cluster: str) -> tuple[str, str]:
+    """The kind of a cluster and its address."""
+    scheme, _, address = cluster.partition("://")
+    if scheme not in ("dask", "ray") or not address:
+        raise ValueError(f"`cluster` must be dask://host:port or ray://host:port, but got {cluster!r}")
+    return scheme, address
+
+
 @contextlib.contextmanager
 def _backend(cluster: str) -> Iterator[None]:
     """joblib's backend for an address: dask://host:port, or ray://host:port."""
     import joblib
 
-    scheme, _, address = cluster.partition("://")
-    if scheme == "dask" and address:
+    scheme, address = check_cluster(cluster)
+    if scheme == "dask":
         from distributed import Client
 
         with (
@@ -219,7 +227,7 @@ def _backend(cluster: str) -> Iterator[None]:
             joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60),
         ):
             yield
-    elif scheme == "ray" and address:
+    else:
         import ray
         from ray.util.joblib import register_ray
 
@@ -227,8 +235,6 @@ def _backend(cluster: str) -> Iterator[None]:
         register_ray()
         with joblib.parallel_config(backend="ray"):
             yield
-    else:
-        raise ValueError(f"`cluster` must be dask://host:port or ray://host:port, but got {cluster!r}")
 
 
 def _ignore(rounds: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from performative import __version__, steps
-from performative.batches import LANES, Job, Piece, finished_so_far, make_jobs, run_jobs
+from performative.batches import LANES, Job, Piece, check_cluster, finished_so_far, make_jobs, run_jobs
 from performative.engine import World
 from performative.experiments import portfolio, regression
 from performative.experiments.instance import Instance
@@ -51,6 +51,8 @@ def reproduce(
     is the largest of all constraints' average violations.
     """
     begun = time.monotonic()
+    if cluster is not None:
+        check_cluster(cluster)
     jobs = experiment_jobs(experiment, rounds, realizations, sensitivities, seed, methods, out, chunk)
     try:
         pieces: list[Piece] = run_jobs(jobs, workers, progress, cluster)
