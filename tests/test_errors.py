@@ -544,13 +544,15 @@ def test_the_number_of_records_may_be_a_numpy_integer():
         (
             {"apda": 3},
             TypeError,
-            "init, ask, wanted, tell and problem, but got 3",
+            "`methods['apda']` must be a method such as performative.apda(problem), "
+            "with init, ask, wanted, tell and problem, but got 3",
         ),
         ({"apda": pf.apda}, TypeError, "`methods['apda']` must be a method such as performative.apda(problem)"),
         (
             {"apda": None},
             TypeError,
-            "init, ask, wanted, tell and problem, but got None",
+            "`methods['apda']` must be a method such as performative.apda(problem), "
+            "with init, ask, wanted, tell and problem, but got None",
         ),
         ({"apda": []}, ValueError, "lists of instances must have one length, at least 1"),
     ],

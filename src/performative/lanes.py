@@ -20,6 +20,8 @@ import numpy as np
 from jax import lax
 from jax.extend import core
 
+from performative.polynomial import CALLS
+
 UNROLLED = 1 << 14
 """Contractions of at most so many products per lane become multiply-and-add; larger ones stay matrix products."""
 
@@ -39,8 +41,6 @@ _AXES_FIRST = {
     "argmax", "argmin", "concatenate", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "expand_dims",
     "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "rev", "sort", "split", "squeeze",
 }  # fmt: skip
-_CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
-          "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr"}  # fmt: skip
 
 
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,8 +85,8 @@ def _evaluate(jaxpr: Any, consts: Any, inputs: list[Value], lanes: int) -> list[
 def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
     primitive, params = equation.primitive, dict(equation.params)
     name, arrays = primitive.name, [array for array, _ in operands]
-    if name in _CALLS and _CALLS[name] in params:
-        inner = params[_CALLS[name]]  # closed, or open for rematerialisation
+    if name in CALLS and CALLS[name] in params:
+        inner = params[CALLS[name]]  # closed, or open for rematerialisation
         return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands, lanes)
     if not any(mapped for _, mapped in operands):
         # What depends on constants alone is computed here and now, so that indices are known numbers below.

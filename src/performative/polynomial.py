@@ -29,7 +29,8 @@ _INDICES = {
     "gather": slice(1, None), "dynamic_slice": slice(1, None), "scatter-add": slice(1, 2), "scatter": slice(1, 2),
     "dynamic_update_slice": slice(2, None),
 }  # fmt: skip
-_CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
+# Primitives that call an inner program, and the parameter that holds it.
+CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
           "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr"}  # fmt: skip
 # Analytic wherever they are finite (a square root is not, at 0): a derivative of such a function that vanishes at random
 # points vanishes everywhere.
@@ -85,8 +86,8 @@ def _outputs(equation: Any, operands: list[Floats], state: dict[str, bool]) -> l
     name, params = equation.primitive.name, equation.params
     shapes = [var.aval.shape for var in equation.outvars]
     first = operands[0]
-    if name in _CALLS and _CALLS[name] in params:
-        inner = params[_CALLS[name]]  # closed, or open for rematerialisation
+    if name in CALLS and CALLS[name] in params:
+        inner = params[CALLS[name]]  # closed, or open for rematerialisation
         return _walk(getattr(inner, "jaxpr", inner), operands, state)
     if name in _MOVES:
         return [np.asarray(_MOVES[name](operands, params)).reshape(shapes[0])]
