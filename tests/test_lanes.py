@@ -380,3 +380,24 @@ def test_nothing_is_lost_inside_a_loop():
             return lax.fori_loop(0, 3, lambda _, v: mapped(jnp.asarray(M), v), jnp.asarray(V))
 
         np.testing.assert_allclose(repeated(over_lanes(function)), repeated(plain), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [5, 40])
+def test_what_all_lanes_share_needs_no_axis_for_them(size):
+    matrix, vector = _random.normal(size=(size, size)), _random.normal(size=(size, LANES))
+
+    def function(matrix, vector):
+        return matrix @ vector, jnp.sum(matrix * vector), jnp.sum(matrix)
+
+    with precise():
+        got = over_lanes(function)(lanes.Same(jnp.asarray(matrix)), jnp.asarray(vector))
+        expected = jax.vmap(function, in_axes=(None, -1), out_axes=-1)(matrix, vector)
+    for ours, theirs in zip(got, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, LANES])
+@pytest.mark.parametrize("rows", [3, 40])
+def test_outer_products_and_long_sums_of_few_or_many_lanes(rows, count):
+    left, right = _random.normal(size=(rows, count)), _random.normal(size=(rows, count))
+    agree(lambda a, b: (jnp.outer(a, b), a @ b, jnp.sum(a * b), jnp.sum(jnp.outer(a, b))), left, right)

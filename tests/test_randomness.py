@@ -56,23 +56,12 @@ def test_kolmogorov_and_smirnov_find_nothing():
     assert stats.kstest(drawn(), "norm").pvalue > 1e-4
 
 
-@pytest.mark.parametrize("parity", [0, 1])
-def test_both_numbers_of_a_pair_are_normal(parity):
-    assert stats.kstest(drawn()[parity::2], "norm").pvalue > 1e-4
-
-
 @pytest.mark.parametrize("transform", [np.asarray, np.square, np.abs])
 @pytest.mark.parametrize("lag", [1, 2, 3])
 def test_neighbours_are_uncorrelated(lag, transform):
     x = transform(drawn())
     # A correlation of N independent pairs has standard error 1/√N.
     assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) <= 5 / np.sqrt(N)
-
-
-def test_the_two_numbers_of_a_pair_are_uncorrelated_also_in_size():
-    pairs = drawn().reshape(-1, 2)
-    assert abs(np.corrcoef(pairs.T)[0, 1]) <= 5 / np.sqrt(N / 2)
-    assert abs(np.corrcoef(pairs.T**2)[0, 1]) <= 5 / np.sqrt(N / 2)
 
 
 @pytest.mark.parametrize("other", [1, 2, 12345])
@@ -88,42 +77,47 @@ def test_first_numbers_over_many_folded_keys_are_normal():
     assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) <= 5 / np.sqrt(len(first))
 
 
-EXTREME = np.array([0, 1, 2**11 - 1, 2**11, 2**62, 2**63 - 1, 2**63, 2**64 - 2**11, 2**64 - 1], dtype=np.uint64)
-
-
-def test_extreme_bits_give_finite_logarithms_and_turns():
+def test_rows_do_not_repeat_a_number():
+    # Rows start at random places of one sequence of 2⁶⁴: rows that overlapped would share numbers.
     with precise():
-        logarithm = np.asarray(randomness._log_uniform(jnp.asarray(EXTREME)))
-        cosine, sine = (np.asarray(part) for part in randomness._turn(jnp.asarray(EXTREME)))
-    assert np.all(np.isfinite(logarithm))
-    assert np.all(logarithm <= 0)
-    assert logarithm[0] == pytest.approx(-53 * np.log(2), rel=1e-15)
-    assert logarithm[-1] == 0.0
-    np.testing.assert_allclose(cosine**2 + sine**2, 1.0, rtol=1e-15)
-    assert (cosine[0], sine[0]) == (1.0, 0.0)
+        keys = jax.vmap(lambda i: jax.random.fold_in(randomness.new_key(4), i))(jnp.arange(20_000))
+        rows = np.asarray(jax.vmap(lambda key: randomness.standard_normal(key, 50))(keys))
+    assert len(np.unique(rows)) == rows.size
+
+
+EXTREME = np.array([0, 1, 2**12 - 1, 2**12, 2**62, 2**63 - 1, 2**63, 2**64 - 2**12, 2**64 - 1], dtype=np.uint64)
 
 
 def test_extreme_bits_give_finite_numbers():
     with precise():
-        for radius_bits in EXTREME:
-            radius = jnp.sqrt(-2.0 * randomness._log_uniform(jnp.asarray([radius_bits])))
-            assert np.all(np.isfinite(radius)), radius_bits
-            assert np.all(radius <= np.sqrt(2 * 53 * np.log(2)) * (1 + 1e-15)), radius_bits
+        fraction = np.asarray(randomness._one_to_two(jnp.asarray(EXTREME)))
+        logarithm = np.asarray(randomness._log(jnp.asarray(2.0 - fraction)))
+    assert np.all((fraction >= 1) & (fraction < 2))
+    assert np.all(np.isfinite(logarithm))
+    assert logarithm[0] == 0.0
+    assert logarithm[-1] == pytest.approx(-52 * np.log(2), rel=1e-15)
+    assert np.all(logarithm <= 0)
 
 
 def test_series_agree_with_the_libraries_own_functions():
-    bits = np.random.default_rng(0).integers(0, 2**64, size=100_000, dtype=np.uint64)
-    bits = np.concatenate([bits, bits >> np.uint64(20), ~(bits >> np.uint64(20)), bits >> np.uint64(45), EXTREME])
+    u = np.random.default_rng(0).uniform(size=100_000)
+    u = np.concatenate([u, 1.0 - u * 2.0**-20, u * 2.0**-20, u * 2.0**-45, [1.0, 2.0**-52, np.sqrt(0.5), np.sqrt(2.0)]])
+    angle = (np.random.default_rng(1).uniform(size=100_000) - 0.5) * np.pi
     with precise():
-        logarithm = np.asarray(randomness._log_uniform(jnp.asarray(bits)))
-        cosine, sine = (np.asarray(part) for part in randomness._turn(jnp.asarray(bits)))
-    u = ((bits >> np.uint64(11)).astype(np.int64) + 1) * 2.0**-53
-    # A few units in the last place of 1; close to u = 1 the logarithm is small and has to keep its relative accuracy.
+        logarithm = np.asarray(randomness._log(jnp.asarray(u)))
+        sine = angle * np.asarray(randomness._series(randomness._SINE, jnp.asarray(angle * angle)))
+    # A few units in the last place; close to u = 1 the logarithm is small and has to keep its relative accuracy.
     np.testing.assert_allclose(logarithm, np.log(u), rtol=2e-15, atol=1e-300)
-    # NumPy rounds 2πv before it takes the cosine, which costs it up to 2π·2⁻⁵³ ≈ 7e-16.
-    v = (bits >> np.uint64(11)).astype(np.int64) * 2.0**-53
-    np.testing.assert_allclose(cosine, np.cos(2 * np.pi * v), atol=2e-15)
-    np.testing.assert_allclose(sine, np.sin(2 * np.pi * v), atol=2e-15)
+    np.testing.assert_allclose(sine, np.sin(angle), rtol=2e-15)
+
+
+@pytest.mark.parametrize("number", [0, 1, 17, 2**31, 2**32 - 1])
+def test_folding_in_a_number_is_what_jax_does(number):
+    key = randomness.new_key(9)
+    with precise():
+        ours = randomness.fold_in(*jax.random.key_data(key), jnp.asarray(number, jnp.uint32))
+        theirs = jax.random.key_data(jax.random.fold_in(key, np.uint32(number)))
+    assert [int(word) for word in ours] == [int(word) for word in theirs]
 
 
 def test_keys_do_not_depend_on_the_users_default_generator():

@@ -28,13 +28,8 @@ SAVE_EVERY = 20.0
 """Seconds between checkpoints: what an interruption loses at most, next to the compiled call under way."""
 
 Recorded = dict[str, dict[str, np.ndarray[Any, Any]]]
-
-
-class Piece(NamedTuple):
-    """What a batch has to show: snapshots at the first so many recorded rounds, and where it failed."""
-
-    recorded: list[Recorded]
-    failed: dict[str, np.ndarray[Any, Any]]
+Piece = list[Recorded]
+"""What a batch has to show: snapshots at the first so many recorded rounds."""
 
 
 class Job(NamedTuple):
@@ -101,7 +96,7 @@ def run_job(job: Job, advance: Callable[[int], None] | None = None) -> Piece:
             recorded.append(batch.snapshot())
         if job.checkpoint is not None:
             _save(job, batch, recorded)
-        return Piece(recorded, batch.failed())
+        return recorded
 
 
 def finished_so_far(job: Job) -> Piece | None:
@@ -109,7 +104,7 @@ def finished_so_far(job: Job) -> Piece | None:
     if job.checkpoint is None or not job.checkpoint.exists():
         return None
     stored = _load(job)
-    return Piece(_unpacked(stored), {name[7:]: stored[name] for name in stored if name.startswith("failed/")})
+    return _unpacked(stored)
 
 
 def fingerprint(job: Job) -> str:
@@ -133,7 +128,6 @@ def _save(job: Job, batch: Batch, recorded: list[Recorded]) -> None:
     assert job.checkpoint is not None
     job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     arrays = {f"run/{i}": _plain(leaf) for i, leaf in enumerate(jax.tree.leaves(batch.runs))}
-    arrays |= {f"failed/{name}": rounds for name, rounds in batch.failed().items()}
     for position, snapshot in enumerate(recorded):
         for method, variables in snapshot.items():
             arrays |= {f"recorded/{position}/{method}/{name}": value for name, value in variables.items()}

@@ -170,8 +170,7 @@ class Proximity(Constraint):
             return super().pullback(theta, multipliers)
         rows = theta.reshape(self.blocks, -1)
         weight = jnp.where(joined.any(axis=-1), jnp.where(self.active, multipliers, 0.0)[position], 0.0)
-        apart = jnp.sum(weight, axis=1)[:, None] * rows - jnp.sum(weight[:, :, None] * rows[None], axis=1)
-        return 2.0 * apart.reshape(-1)
+        return 2.0 * jnp.sum(weight[:, :, None] * (rows[:, None] - rows[None]), axis=1).reshape(-1)
 
     def declare(self, variable: Any) -> Any:
         """One sum of squares a pair."""

@@ -15,13 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from performative.lanes import over_lanes
+from performative.lanes import Same, count_lanes, one_lane, over_lanes
 from performative.metrics import Tally, record
-from performative.pytrees import pytree, stack
-from performative.randomness import box_muller, interleaved, new_key, random_bits
+from performative.pytrees import pytree, same_structure
+from performative.randomness import fold_in, new_key, normals_from
 
-BLOCK = 16
+BLOCK = 8
 """Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
+
+
+FEW = 10
+"""Realisations whose warm-up is computed at once, at most."""
 
 
 @pytree()
@@ -55,6 +59,49 @@ class Noise(NamedTuple):
     normals: Any
 
 
+@pytree("places", "tree")
+class Packed:
+    """The worlds of all lanes, each array kept once.
+
+    What is the same in all lanes has no axis for them, and what several parts of a world share (the problem that all methods
+    know, say) is one array: a round reads less memory, and a large table is not copied for every lane.
+    """
+
+    arrays: Any
+    places: Any
+    tree: Any
+
+    @staticmethod
+    def of(worlds: Sequence[World]) -> Packed:
+        """The worlds packed; they must differ in their numbers alone."""
+        rows = same_structure(worlds)
+        arrays: list[Any] = []
+        places, known = [], {}
+        for leaves in zip(*rows, strict=True):
+            first = leaves[0]
+            alike = all(leaf is first or _same_bits(leaf, first) for leaf in leaves)
+            array = first if alike else np.stack(leaves, axis=-1)
+            identity = (alike, array.shape, array.dtype, array.tobytes())
+            if identity not in known:
+                known[identity] = len(arrays)
+                arrays.append(Same(array) if alike else array)
+            places.append(known[identity])
+        return Packed(tuple(arrays), tuple(places), jax.tree.structure(worlds[0]))
+
+    def part(self, lanes: np.ndarray[Any, Any]) -> Packed:
+        """Some of the lanes."""
+        arrays = [array if isinstance(array, Same) else array[..., lanes] for array in self.arrays]
+        return Packed(tuple(arrays), self.places, self.tree)
+
+    def unpacked(self) -> World:
+        """The world of all lanes, for `over_lanes`."""
+        return jax.tree.unflatten(self.tree, [self.arrays[place] for place in self.places])
+
+
+def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+
+
 class Batch:
     """A batch of realisations under way. Its lanes are all variants of all its realisations, variant by variant.
 
@@ -63,28 +110,40 @@ class Batch:
 
     def __init__(self, worlds: Sequence[Sequence[World]], realizations: Sequence[int], seed: int) -> None:
         variants = len(worlds[0])
-        self._world = stack([world[variant] for variant in range(variants) for world in worlds], axis=-1)
+        self._world = Packed.of([world[variant] for variant in range(variants) for world in worlds])
         self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
         self._shape = (variants, len(worlds))
         first = {name: int(method.init(new_key(0)).round) for name, method in worlds[0][0].methods.items()}
         opening = tuple(name for name, round_ in first.items() if round_ == 0)
-        self.runs: Runs = _begin(self._world, self._keys, opening)
+        self.runs: Runs = self._begun(opening)
         self.round = 1
         """The next round to run."""
 
     def advance(self, stop: int) -> None:
         """Run the rounds before `stop` that have not been run."""
-        self.runs = jax.block_until_ready(_advance(self._world, self.runs, self._keys, self.round, stop))
+        self.runs = jax.block_until_ready(_compiled_advance()(self._world, self.runs, self._keys, self.round, stop))
         self.round = stop
+
+    def _begun(self, opening: tuple[str, ...]) -> Runs:
+        """The runs after round 0, a few realisations at a time: a warm-up holds all its samples at once."""
+        variants, realizations = self._shape
+        few = max(size for size in range(1, FEW + 1) if realizations % size == 0)
+        pieces = []
+        for first in range(0, realizations, few):
+            chosen = np.arange(first, first + few)
+            lanes = (chosen + realizations * np.arange(variants)[:, None]).reshape(-1)
+            pieces.append(_begin(self._world.part(lanes), self._keys[chosen], variants, opening))
+
+        def joined(*leaves: Array) -> Array:
+            apart = [leaf.reshape(*leaf.shape[:-1], variants, few) for leaf in leaves]
+            return jnp.concatenate(apart, axis=-1).reshape(*leaves[0].shape[:-1], variants * realizations)
+
+        return jax.block_until_ready(jax.tree.map(joined, *pieces))
 
     def snapshot(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
         """The recorded variables after the last round, arrays (..., variant, realization) for each method."""
         values = jax.device_get(_snapshot(self._world, self.runs, self.round - 1))
         return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *self._shape), values)
-
-    def failed(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The first round whose iterates were not finite (0 if none), arrays (variant, realization)."""
-        return {name: np.asarray(run.tally.failed).reshape(self._shape) for name, run in self.runs.items()}
 
 
 def first_answer(environment: Any, decision: Array, seed: int, realization: int, n: int) -> Array:
@@ -99,7 +158,7 @@ def compiler_options() -> dict[str, str]:
 
     Its library for reductions is made for large arrays; left to it, the short sums of a round take most of the time.
     """
-    options = {"xla_cpu_experimental_ynn_fusion_type": ""}
+    options = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
     try:
         jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
     except jax.errors.JaxRuntimeError:
@@ -107,9 +166,10 @@ def compiler_options() -> dict[str, str]:
     return options
 
 
-@functools.partial(jax.jit, static_argnames="opening")
-def _begin(world: World, keys: Array, opening: tuple[str, ...]) -> Runs:
+@functools.partial(jax.jit, static_argnames=("variants", "opening"))
+def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...]) -> Runs:
     """Initial states, and round 0 for the methods that open with a warm-up."""
+    world = packed.unpacked()
 
     def begin(world: World, key: Array) -> Runs:
         runs = {}
@@ -118,17 +178,11 @@ def _begin(world: World, keys: Array, opening: tuple[str, ...]) -> Runs:
             runs[name] = Run(state, Tally.empty(world.truth, state.decision))
         return runs
 
-    copies = _lanes(world) // keys.shape[0]
-    runs: Runs = over_lanes(begin)(world, jnp.tile(keys, copies))
+    runs: Runs = over_lanes(begin)(world, jnp.tile(keys, variants))
     warm = {name: runs[name] for name in opening}
-    noise = _repeated(
-        jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1)), copies
-    )
-    return runs | over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, noise)
-
-
-def _advance(world: World, runs: Runs, keys: Array, start: int, stop: int) -> Runs:
-    return _compiled_advance()(world, runs, keys, start, stop)
+    noise = jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1))
+    opened = over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, _repeated(noise, variants))
+    return runs | opened
 
 
 @functools.cache
@@ -136,9 +190,10 @@ def _compiled_advance() -> Callable[..., Runs]:
     return jax.jit(_rounds, compiler_options=compiler_options())
 
 
-def _rounds(world: World, runs: Runs, keys: Array, start: Array, stop: Array) -> Runs:
+def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) -> Runs:
     """Rounds start, …, stop−1. The bounds are numbers of the compiled program, so any chunk runs the same code."""
-    needs, copies = _needs(world, runs), _lanes(world) // keys.shape[0]
+    world = packed.unpacked()
+    needs, variants = _needs(world, runs), count_lanes(runs) // keys.shape[0]
 
     def block(carry: tuple[Array, Runs]) -> tuple[Array, Runs]:
         first, runs = carry
@@ -147,7 +202,7 @@ def _rounds(world: World, runs: Runs, keys: Array, start: Array, stop: Array) ->
         def body(offset: Array, runs: Runs) -> Runs:
             drawn = jax.tree.map(lambda rounds: lax.dynamic_index_in_dim(rounds, offset, keepdims=False), noise)
             one_round = over_lanes(functools.partial(_round, t=first + offset))
-            return one_round(world, runs, _repeated(drawn, copies))
+            return one_round(world, runs, _repeated(drawn, variants))
 
         return first + BLOCK, lax.fori_loop(0, jnp.minimum(stop - first, BLOCK), body, runs)
 
@@ -155,12 +210,12 @@ def _rounds(world: World, runs: Runs, keys: Array, start: Array, stop: Array) ->
 
 
 @jax.jit
-def _snapshot(world: World, runs: Runs, t: Array) -> dict[str, dict[str, Array]]:
+def _snapshot(packed: Packed, runs: Runs, t: Array) -> dict[str, dict[str, Array]]:
     def snapshot(world: World, runs: Runs) -> dict[str, dict[str, Array]]:
         effect = getattr(world.environment, "effect", None) if world.truth.excess is not None else None
         return {name: record(world.truth, run.tally, run.state, effect, t) for name, run in runs.items()}
 
-    return over_lanes(snapshot)(world, runs)
+    return over_lanes(snapshot)(packed.unpacked(), runs)
 
 
 def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
@@ -183,29 +238,27 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
         wanted = method.wanted(state)
         samples = jnp.stack([answer(decisions[index], index, wanted) for index in range(decisions.shape[0])])
         told = method.tell(state, decisions, samples)
-        after[name] = Run(told, run.tally.after_round(world.truth, state, told, decisions, wanted, t))
+        after[name] = Run(told, run.tally.after_round(world.truth, state.decision, decisions, wanted, t))
     return after
 
 
 def _noise(keys: Array, answers: int, size: int, rounds: Array, once: Any) -> Noise:
-    """The randomness of some rounds, the first axis, of each realisation, the last axis.
+    """The randomness of some rounds, the first axis, of each realisation, the last axis: `standard_normal` of each key.
 
-    The same numbers as `standard_normal` of each key. Each stage is a loop that runs `once`: XLA would otherwise fuse them
-    and compute the bits anew for every number that uses them.
+    The keys' words are computed in a loop that runs `once`: XLA would otherwise compute them anew for every number.
     """
-    even = size + size % 2
 
-    def each(function: Callable[..., Any]) -> Callable[..., Any]:
-        return over_lanes(jax.vmap(jax.vmap(function)))
+    def row_words(key: Array) -> Array:
+        first, second = jax.random.key_data(key)
+        rows = jnp.arange(1 + answers, dtype=jnp.uint32)
+        in_round = fold_in(first, second, (rounds + 1)[:, None])
+        return jnp.stack(fold_in(*in_round, rows))
 
-    def stage(compute: Callable[[], Any]) -> Any:
-        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(compute))
-        return lax.fori_loop(0, once, lambda _, __: compute(), empty)
-
+    words = over_lanes(row_words)(keys)
+    words = lax.fori_loop(0, once, lambda _, __: words, jnp.zeros_like(words))
+    draw = jax.vmap(jax.vmap(functools.partial(normals_from, size=size)))
     row_keys = over_lanes(lambda key: jax.vmap(lambda t: round_keys(key, t, answers))(rounds))(keys)
-    bits = stage(lambda: each(lambda key: random_bits(key, even))(row_keys))
-    pairs = stage(lambda: each(box_muller)(bits))
-    return Noise(row_keys, each(interleaved)(*pairs)[:, :, :size])
+    return Noise(row_keys, over_lanes(draw)(words[0], words[1]))
 
 
 def round_keys(key: Array, t: Any, answers: int) -> Array:
@@ -216,7 +269,7 @@ def round_keys(key: Array, t: Any, answers: int) -> Array:
 
 def _needs(world: World, runs: Runs) -> tuple[int, int]:
     """The most decisions that one round of these runs deploys, and the most normal numbers one of them takes."""
-    world, runs = _one_lane(world), _one_lane(runs)
+    world, runs = one_lane(world), one_lane(runs)
     answers, size = 0, 0
     for name, run in runs.items():
         method = world.methods[name]
@@ -225,15 +278,6 @@ def _needs(world: World, runs: Runs) -> tuple[int, int]:
         if hasattr(world.environment, "normals"):
             size = max(size, world.environment.normals(method.wanted(run.state)))
     return answers, size
-
-
-def _one_lane(tree: Any) -> Any:
-    """The shapes of a single lane."""
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), tree)
-
-
-def _lanes(tree: Any) -> int:
-    return int(jax.tree.leaves(tree)[0].shape[-1])
 
 
 def _repeated(noise: Noise, copies: int) -> Noise:

@@ -55,15 +55,66 @@ class Moments:
 
     def mean(self, function: Function) -> Array:
         """f(m) + ½ Σ_c D²f[s_c, C_c]."""
-        value = function(self.center)
+        return function(self.center) + self.spread(function)
+
+    def spread(self, function: Function) -> Array:
+        """½ Σ_c D²f[s_c, C_c]: what the spread around the mean adds. For a quadratic f it is the same at any centre."""
         if self.pattern.colours == 0:
-            return value
+            return jnp.zeros(())
 
         def second(seed: Array, along: Array) -> Array:
             slope: Function = lambda w: jax.jvp(function, (w,), (seed,))[1]  # noqa: E731
             return jax.jvp(slope, (self.center,), (along,))[1]
 
-        return value + 0.5 * jnp.sum(jax.vmap(second)(jnp.asarray(self.pattern.seeds), self.covariance), axis=0)
+        return 0.5 * jnp.sum(jax.vmap(second)(jnp.asarray(self.pattern.seeds), self.covariance), axis=0)
+
+
+@pytree("pattern")
+class QuadraticForm:
+    """f(c) + ⟨∇f(c), e⟩ + ½ eᵀHe with e = w − c: a quadratic function kept by its derivatives at a centre c.
+
+    H is kept where `pattern` says it can be non-zero. It costs less than the function it stands for, and close to the
+    centre the difference f(w) − f(c) loses no digits.
+    """
+
+    center: Array
+    value: Array
+    gradient: Array
+    hessian: Array
+    pattern: Pattern
+
+    @staticmethod
+    def of(function: Function, center: Array) -> QuadraticForm | None:
+        """The form of a function that is a pytree, or None if it is not of degree two."""
+        pattern = hessian_pattern(function, center.shape[0])
+        if pattern is None:
+            return None
+        value, gradient = jax.value_and_grad(function)(center)
+        return QuadraticForm(center, value, gradient, pattern.compress(jax.hessian(function)(center)), pattern)
+
+    def __call__(self, w: Array) -> Array:
+        """f(w)."""
+        return _quadratic_value(w, self)
+
+    def slope(self, w: Array) -> Array:
+        """∇f(w)."""
+        return self.gradient + self._product(w - self.center)
+
+    def _product(self, e: Array) -> Array:
+        return jnp.sum(self.pattern.partners(e) * self.hessian, axis=0)
+
+
+@jax.custom_jvp
+def _quadratic_value(w: Array, form: QuadraticForm) -> Array:
+    e = w - form.center
+    return form.value + jnp.sum(e * (form.gradient + 0.5 * form._product(e)))
+
+
+@_quadratic_value.defjvp
+def _quadratic_jvp(primals: tuple[Array, QuadraticForm], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+    # Differentiated as it stands, the product would be taken twice: with H and with its transpose, which is H.
+    (w, form), (direction, _) = primals, tangents
+    return _quadratic_value(w, form), jnp.sum(form.slope(w) * direction)
 
 
 class Pattern:
@@ -87,6 +138,9 @@ class Pattern:
                 rows = np.flatnonzero(hessian[:, b])
                 self.partner[position, rows] = b
                 self.felt[position, rows] = True
+        rows = np.arange(size)
+        blocks = len(used) > 0 and np.array_equal(self.partner, rows - rows % len(used) + np.arange(len(used))[:, None])
+        self._block = len(used) if blocks else None  # dense blocks of that size along the diagonal
         self._identity = (hessian.shape, hessian.tobytes())
 
     @property
@@ -99,9 +153,16 @@ class Pattern:
         rows = np.arange(self.seeds.shape[1])
         return jnp.where(self.felt, jnp.asarray(covariance)[rows, self.partner], 0.0)
 
+    def partners(self, vector: Array) -> Array:
+        """The entry (colours, k) of a vector (k,) that meets each row in each colour."""
+        if self._block is None:
+            return vector[self.partner]
+        size, block = vector.shape[0], self._block
+        return jnp.broadcast_to(vector.reshape(-1, 1, block), (size // block, block, block)).reshape(size, block).T
+
     def compressed_outer(self, left: Array, right: Array) -> Array:
         """The felt entries of the outer product of two vectors."""
-        return jnp.where(self.felt, left * right[self.partner], 0.0)
+        return jnp.where(self.felt, left * self.partners(right), 0.0)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and self._identity == other._identity

@@ -21,9 +21,17 @@ from jax import lax
 from jax.extend import core
 
 from performative.polynomial import CALLS
+from performative.pytrees import pytree
 
 UNROLLED = 1 << 14
 """Contractions of at most so many products per lane become multiply-and-add; larger ones stay matrix products."""
+
+SHARED = 1 << 9
+"""The same where one factor is shared by all lanes, and the product is one of matrices."""
+
+LONG = 20
+"""Sums of at least so many terms to one number per lane become products with ones, which run along the lanes; XLA's own
+loops over the terms do not."""
 
 STRETCHES = 12
 """Taking known rows that lie in at most so many stretches becomes that many copies, which beats a gather."""
@@ -39,33 +47,61 @@ _ELEMENTWISE = {
 # They name axes by position from the front, which a last axis does not change.
 _AXES_FIRST = {
     "argmax", "argmin", "concatenate", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "expand_dims",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "rev", "sort", "split", "squeeze",
+    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "rev", "sort", "split", "squeeze",
 }  # fmt: skip
 
 
+# A value is an array and whether its last axis holds the lanes.
+Value = tuple[Any, bool]
+
+
+@pytree()
+class Same:
+    """An array that all lanes share, given to a function over lanes without an axis for them."""
+
+    array: Any
+
+
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` applied to each lane: all leaves of all arguments and results have one more axis, the last."""
+    """`function` applied to each lane: all leaves of all arguments and results have one more axis, the last.
+
+    Only what is wrapped in `Same` has none; the function sees the array itself.
+    """
 
     def mapped(*arguments: Any) -> Any:
-        leaves, tree = jax.tree.flatten(arguments)
-        counts = {leaf.shape[-1] for leaf in leaves}
-        if len(counts) != 1:
-            raise ValueError(
-                f"all arrays must have the same number of lanes on their last axis, but got {sorted(counts)}"
-            )
-        (lanes,) = counts
-        single = [jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype) for leaf in leaves]
+        leaves, tree = jax.tree.flatten(arguments, is_leaf=_is_same)
+        inputs = [(leaf.array, False) if _is_same(leaf) else (leaf, True) for leaf in leaves]
+        lanes = count_lanes(arguments)
         program, result = jax.make_jaxpr(
             lambda *flat: function(*jax.tree.unflatten(tree, flat)), return_shape=True
-        )(*single)  # fmt: skip
-        values = _evaluate(program.jaxpr, program.consts, [(leaf, True) for leaf in leaves], lanes)
+        )(*jax.tree.leaves(one_lane(arguments)))  # fmt: skip
+        values = _evaluate(program.jaxpr, program.consts, inputs, lanes)
         return jax.tree.unflatten(jax.tree.structure(result), [_spread(value, lanes) for value in values])
 
     return mapped
 
 
-# A value is an array and whether its last axis holds the lanes.
-Value = tuple[Any, bool]
+def count_lanes(tree: Any) -> int:
+    """How many lanes the arrays of `tree` have."""
+    counts = {leaf.shape[-1] for leaf in jax.tree.leaves(tree, is_leaf=_is_same) if not _is_same(leaf)}
+    if len(counts) != 1:
+        raise ValueError(f"all arrays must have the same number of lanes on their last axis, but got {sorted(counts)}")
+    (lanes,) = counts
+    return int(lanes)
+
+
+def one_lane(tree: Any) -> Any:
+    """The shapes of a single lane."""
+
+    def single(leaf: Any) -> jax.ShapeDtypeStruct:
+        shape, kind = (leaf.array.shape, leaf.array.dtype) if _is_same(leaf) else (leaf.shape[:-1], leaf.dtype)
+        return jax.ShapeDtypeStruct(shape, kind)
+
+    return jax.tree.map(single, tree, is_leaf=_is_same)
+
+
+def _is_same(leaf: Any) -> bool:
+    return isinstance(leaf, Same)
 
 
 def _evaluate(jaxpr: Any, consts: Any, inputs: list[Value], lanes: int) -> list[Value]:
@@ -185,7 +221,12 @@ def _dot(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     left_free = [axis for axis in range(left_rank) if axis not in (*left_axes, *left_batch)]
     right_free = [axis for axis in range(right_rank) if axis not in (*right_axes, *right_batch)]
     products = math.prod(left.shape[:left_rank]) * math.prod(right.shape[axis] for axis in right_free)
-    if products > UNROLLED:
+    if products > SHARED and not left_axes:
+        left, right = _settled(left), _settled(right)
+    if lanes == 1:
+        left, right = left[..., 0] if left_mapped else left, right[..., 0] if right_mapped else right
+        return lax.dot_general_p.bind(left, right, **params)[..., None]
+    if products > UNROLLED or (left_mapped != right_mapped and products > SHARED):
         in_axes = (-1 if left_mapped else None, -1 if right_mapped else None)
         return jax.vmap(lambda a, b: lax.dot_general_p.bind(a, b, **params), in_axes, -1)(left, right)
     # Axes in the order: shared batch, contracted, left's own, right's own, lanes.
@@ -203,6 +244,24 @@ def _dot(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     if dtype == jnp.bool_:
         return jnp.any(left & right, axis=axes)
     return jnp.sum(left.astype(dtype) * right.astype(dtype), axis=axes, dtype=dtype)
+
+
+def _settled(array: Any) -> Any:
+    """The same array, computed before it is used: an outer product would otherwise compute its factors for every entry.
+
+    XLA fuses all that is elementwise into its users, and has no operation on a CPU that says otherwise; a product with a
+    vector is never fused.
+    """
+    padded = jnp.stack([array, jnp.zeros_like(array)]).reshape(2, -1)
+    return (jnp.ones(2, array.dtype) @ padded).reshape(array.shape)
+
+
+def _sum(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+    array, axes = operands[0][0], tuple(params["axes"])
+    terms = math.prod(array.shape[axis] for axis in axes)
+    if terms < LONG or len(axes) < array.ndim - 1 or not jnp.issubdtype(array.dtype, jnp.floating):
+        return lax.reduce_sum_p.bind(array, **params)
+    return jnp.ones(terms, array.dtype) @ array.reshape(terms, lanes)
 
 
 def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
@@ -256,6 +315,7 @@ _RULES: dict[str, Callable[[list[Value], dict[str, Any], int], Any]] = {
     "dot_general": _dot,
     "gather": _gather,
     "pad": _pad,
+    "reduce_sum": _sum,
     "reshape": _reshape,
     "select_n": _select,
     "slice": _slice,

@@ -9,30 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.expectations import hessian_pattern
+from performative.expectations import QuadraticForm
 from performative.optimum import Solution
 from performative.problem import Problem
-from performative.pytrees import pytree
+from performative.pytrees import changed, pytree
 from performative.risk import LocationRisk, knows_risk
-
-
-@pytree("pattern")
-class QuadraticExcess:
-    """PR(θ) − PR(θ_PO) = ⟨∇PR(θ_PO), e⟩ + ½ eᵀHe with e = θ − θ_PO, for a risk that is quadratic in the decision.
-
-    H is kept where `pattern` says it can be non-zero. Next to costing less than the risk itself, the difference loses no
-    digits where it is small.
-    """
-
-    optimum: Any
-    gradient: Any
-    hessian: Any
-    pattern: Any
-
-    def __call__(self, theta: Array) -> Array:
-        """The excess risk."""
-        e = theta - self.optimum
-        return jnp.sum(self.gradient * e) + 0.5 * jnp.sum(self.pattern.compressed_outer(e, e) * self.hessian)
 
 
 @pytree()
@@ -67,20 +48,17 @@ class Truth:
 
 
 @jax.jit
-def _excess(problem: Problem, environment: Any, optimum: Solution) -> Excess | QuadraticExcess:
+def _excess(problem: Problem, environment: Any, optimum: Solution) -> Excess | QuadraticForm:
     risk = LocationRisk.of(problem, environment)
-    pattern = hessian_pattern(risk, problem.dimension)
-    if pattern is None:
-        return Excess(risk, optimum.risk)
-    gradient, hessian = jax.grad(risk)(optimum.decision), jax.hessian(risk)(optimum.decision)
-    return QuadraticExcess(optimum.decision, gradient, pattern.compress(hessian), pattern)
+    form = QuadraticForm.of(risk, optimum.decision)
+    return Excess(risk, optimum.risk) if form is None else changed(form, value=jnp.zeros(()))
 
 
 @pytree()
 class Tally:
     """Running sums over the rounds of one method, of a size that does not depend on how many there are.
 
-    `decision` is the last θ_t, and `failed` the first round whose update was not finite (0 if none).
+    `deployed_violation` holds the largest violation of each constraint so far, `decision` the last θ_t.
     """
 
     regret: Any
@@ -89,34 +67,32 @@ class Tally:
     deployed_violation: Any
     deployments: Any
     decision: Any
-    failed: Any
 
     @staticmethod
     def empty(truth: Truth, decision: Array) -> Tally:
         """Before anything is deployed."""
         zero = jnp.zeros(())
-        violation = jnp.zeros(len(truth.problem.constraint_names))
-        return Tally(zero, violation, zero, zero, zero, decision, jnp.zeros((), jnp.int64))
+        nothing = jnp.zeros(len(truth.problem.constraint_names))
+        return Tally(zero, nothing, zero, nothing, zero, decision)
 
-    def after_round(self, truth: Truth, before: Any, after: Any, decisions: Array, wanted: int, t: Array) -> Tally:
-        """The tally after round t deployed `decisions` (b, d) for `wanted` samples each and moved the state.
+    def after_round(self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array) -> Tally:
+        """The tally after round t, at θ_t, deployed `decisions` (b, d) for `wanted` samples each.
 
         The warm-up, round 0, is no round of the regret but does count as deployments.
         """
         counted = jnp.minimum(t, 1)
-        theta = before.decision
         excess = truth.excess or (lambda theta: jnp.full((), jnp.nan))
         deployed = sum((wanted * excess(decision) for decision in decisions), start=jnp.zeros(()))
-        worst = [jnp.max(truth.problem.g(decision), initial=0.0) for decision in decisions]
-        finite = jnp.all(jnp.isfinite(after.decision)) & jnp.all(jnp.isfinite(after.multipliers))
+        worst = self.deployed_violation
+        for decision in decisions:
+            worst = jnp.maximum(worst, truth.problem.g(decision))
         return Tally(
             regret=self.regret + counted * excess(theta),
             violation=self.violation + counted * truth.problem.g(theta),
             deployed_regret=self.deployed_regret + deployed,
-            deployed_violation=jnp.maximum(self.deployed_violation, jnp.max(jnp.stack(worst))),
+            deployed_violation=worst,
             deployments=self.deployments + wanted * decisions.shape[0],
             decision=theta,
-            failed=jnp.where((self.failed == 0) & ~finite, t, self.failed),
         )
 
 
@@ -131,7 +107,7 @@ def record(truth: Truth, tally: Tally, state: Any, effect: Any, t: Array) -> dic
         "deviation": jnp.full((), jnp.nan),
         "estimation_error": jnp.full((), jnp.nan),
         "deployed_regret": tally.deployed_regret / tally.deployments,
-        "deployed_violation": tally.deployed_violation,
+        "deployed_violation": jnp.max(tally.deployed_violation, initial=0.0),
         "deployments": tally.deployments,
         "decision": tally.decision,
         "multipliers": state.multipliers,

@@ -92,8 +92,8 @@ def callable_node(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def stack(trees: Sequence[T], axis: int = 0) -> T:
-    """One tree whose leaves hold the leaves of `trees` side by side along a new axis."""
+def same_structure(trees: Sequence[Any]) -> list[list[np.ndarray[Any, Any]]]:
+    """The leaves of each tree; they may differ in their numbers alone."""
     first: Any = jax.tree.structure(trees[0])
     for position, tree in enumerate(trees):
         if jax.tree.structure(tree) != first:
@@ -102,14 +102,12 @@ def stack(trees: Sequence[T], axis: int = 0) -> T:
                 f"{position} has {jax.tree.structure(tree)} and instance 0 has {first}; numbers that a function "
                 "needs go into jax.tree_util.Partial(function, numbers)"
             )
-
-    def joined(*leaves: Any) -> Any:
-        shapes = {np.shape(leaf) for leaf in leaves}
+    rows = [[np.asarray(leaf) for leaf in jax.tree.leaves(tree)] for tree in trees]
+    for leaves in zip(*rows, strict=True):
+        shapes = {leaf.shape for leaf in leaves}
         if len(shapes) > 1:
             raise ValueError(f"all instances must have arrays of the same shapes, but got {sorted(shapes)}")
-        return np.stack([np.asarray(leaf) for leaf in leaves], axis=axis)
-
-    return jax.tree.map(joined, *trees)
+    return rows
 
 
 def describe(node: Any, most: int = 64) -> Any:

@@ -118,10 +118,11 @@ class Ball(DecisionSet):
         """Shrink the distance to the center to at most the radius."""
         center = 0.0 if self.center is None else self.center
         offset = point - center
-        largest = jnp.maximum(jnp.max(jnp.abs(offset)), 1e-300)  # squares of large numbers would overflow
-        scaled = offset / largest
-        length = jnp.sqrt(jnp.sum(scaled * scaled))
-        return center + jnp.where(length * largest <= self.size, offset, scaled * (self.size / length))
+        length, small = jnp.sqrt(jnp.sum(offset * offset)), offset * 2.0**-540
+        length = jnp.where(
+            jnp.isfinite(length), length, jnp.sqrt(jnp.sum(small * small)) * 2.0**540
+        )  # squares overflow
+        return center + jnp.where(length <= self.size, offset, offset / length * self.size)
 
     def declare(self, variable: Any) -> list[Any]:
         """One second-order cone."""

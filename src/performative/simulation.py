@@ -76,8 +76,8 @@ def simulate(
     Returns:
         A dataset with dimensions (method, realization, round[, constraint | coordinate]) and the variables `regret`,
         `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`, `decision`,
-        `multipliers` at the recorded rounds, and `failed` (method, realization), the first round whose iterates were not
-        finite, 0 if none. Its attributes hold everything needed to run it again.
+        `multipliers` at the recorded rounds, and `failed` (method, realization), the first recorded round whose iterates
+        were not finite, 0 if none. Its attributes hold everything needed to run it again.
     """
     rounds, seed = whole("rounds", rounds, 1), whole("seed", seed, 0)
     batch, workers = whole("batch", batch, 1), whole("workers", workers, 1)
@@ -233,11 +233,11 @@ def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realiza
 
     names = list(world.methods)
     variables = {}
-    for variable in pieces[0].recorded[0][names[0]]:
+    for variable in pieces[0][0][names[0]]:
         extra = _DIMENSIONS.get(variable, ())
         values = np.stack(
             [
-                np.concatenate([np.stack([at[name][variable] for at in piece.recorded]) for piece in pieces], axis=-1)
+                np.concatenate([np.stack([at[name][variable] for at in piece]) for piece in pieces], axis=-1)
                 for name in names
             ]
         )  # (method, round, ..., variant, realization)
@@ -245,7 +245,10 @@ def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realiza
             ("variant", "method", "realization", "round", *extra),
             np.moveaxis(values, (-2, -1), (0, 2)),
         )
-    failed = np.stack([np.concatenate([piece.failed[name] for piece in pieces], axis=-1) for name in names], axis=1)
+    finite = np.ones(variables["regret"][1].shape, dtype=bool)
+    for variable in ("decision", "multipliers"):
+        finite &= np.all(np.isfinite(variables[variable][1]), axis=-1)
+    failed = np.where(np.all(finite, axis=-1), 0, np.asarray(rounds)[np.argmin(finite, axis=-1)])
     variables["failed"] = (("variant", "method", "realization"), failed)
     coordinates = {
         "method": names,
@@ -265,7 +268,7 @@ def report_failures(dataset: xr.Dataset, world: World) -> None:
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
             warnings.warn(
                 f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} realisations, first "
-                f"in round {failed[failed > 0].min()}; the likely cause is a step that is too large{size}. What was "
+                f"seen in round {failed[failed > 0].min()}; the likely cause is a step that is too large{size}. What was "
                 "recorded while metrics were finite is kept.",
                 NonFiniteWarning,
                 stacklevel=4,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -35,7 +34,7 @@ class Environment(Protocol):
 
 def apply_effect(effect: Array, theta: Array) -> Array:
     """A θ: the shift of the paper, for a dense effect A (k, d)."""
-    return jnp.sum(effect * theta, axis=-1)
+    return effect @ theta
 
 
 @pytree()

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from performative.expectations import Moments, Samples, from_samples, hessian_pattern
+from performative.expectations import Moments, QuadraticForm, Samples, from_samples, hessian_pattern
 from performative.problem import LossInData
 from performative.pytrees import changed, pytree
 
@@ -17,19 +17,23 @@ from performative.pytrees import changed, pytree
 class Base:
     """What was observed, and where: D₀ is recovered from it with whatever effect is believed at the time.
 
-    `observed` is a distribution over data z if all of it was observed at `origin`, and over (z, θ) otherwise.
+    `observed` is a distribution over data z if all of it was observed at `origin`, and over (z, θ) otherwise. `spread` is
+    what its spread around the mean adds to the average loss, where that is a quadratic function of the decision alone.
     """
 
     observed: Any
     origin: Any
     count: Any
     key: Any
+    spread: Any = None
 
-    def mean(self, function: Any) -> Array:
-        """The average of `function(z, where)` over all observations z made at decisions `where`."""
+    def mean_loss(self, loss: Any, theta: Array, moved: Any) -> Array:
+        """The average of ℓ(θ; z + moved(where)) over all observations z made at decisions `where`."""
+        if self.spread is not None:
+            return loss(theta, self.observed.center + moved(self.origin)) + self.spread(theta)
         if self.origin is not None:
-            return self.observed.mean(lambda z: function(z, self.origin))
-        return self.observed.mean(lambda w: function(*w))
+            return self.observed.mean(lambda z: loss(theta, z + moved(self.origin)))
+        return self.observed.mean(lambda w: loss(theta, w[0] + moved(w[1])))
 
 
 @pytree("recycle")
@@ -50,7 +54,9 @@ class BaseSamples:
         count = jnp.full((), n, jnp.float64)
         if not self.recycle:
             pattern = hessian_pattern(LossInData(loss), width, decision)
-            return Base(from_samples(samples, pattern), decision, count, key)
+            observed = from_samples(samples, pattern)
+            spread = QuadraticForm.of(_Spread(loss, observed), decision) if isinstance(observed, Moments) else None
+            return Base(observed, decision, count, key, spread)
         pattern = hessian_pattern(_Recycled(loss, shift), width + dimension, decision, effect)
         points = jnp.concatenate([samples, jnp.broadcast_to(decision, (n, dimension))], axis=1)
         return Base(Split(from_samples(points, pattern, always=True), width), None, count, key)
@@ -101,6 +107,15 @@ def _sampled(base: Base, points: Array) -> Samples:
         return kept.at[place].set(point, mode="drop"), None
 
     return Samples(jax.lax.scan(put, kept, (places, points))[0])
+
+
+@pytree()
+class _Spread:
+    loss: Any
+    observed: Any
+
+    def __call__(self, theta: Array) -> Array:
+        return self.observed.spread(lambda z: self.loss(theta, z))
 
 
 @pytree()

@@ -97,5 +97,4 @@ class LocationEstimator:
     def predicted_risk(self, problem: Problem, belief: LocationBelief, theta: Array) -> Array:
         """(1/n) Σ_i ℓ(θ; Z₀,i + Â θ), with Z₀,i = Z_i − Â θ_i for a sample observed at θ_i."""
         felt = theta if self.anticipate else lax.stop_gradient(theta)
-        shift = self.effects.shift
-        return belief.base.mean(lambda z, where: problem.loss(theta, z + shift(belief.effect, felt - where)))
+        return belief.base.mean_loss(problem.loss, theta, lambda where: self.effects.shift(belief.effect, felt - where))

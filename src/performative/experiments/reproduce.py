@@ -173,7 +173,7 @@ def write(dataset: xr.Dataset, directory: Path) -> None:
 
 
 def _finished(jobs: list[Job], pieces: Sequence[Piece], experiment: str, sensitivities: Sequence[float]) -> xr.Dataset:
-    rounds = jobs[0].rounds[: len(pieces[0].recorded)]
+    rounds = jobs[0].rounds[: len(pieces[0])]
     realizations = sum(len(job.realizations) for job, _ in zip(jobs, pieces, strict=False))
     dataset = to_dataset(jobs[0].worlds[0][0], pieces, rounds, realizations).rename(variant="sensitivity")
     dataset = dataset.assign_coords(sensitivity=[float(value) for value in sensitivities])
@@ -204,10 +204,10 @@ def _reported(jobs: list[Job], dataset: xr.Dataset) -> Any:
 def _keep_partial(jobs: list[Job], experiment: str, sensitivities: Sequence[float], out: Path) -> None:
     """What is done when a run is interrupted: the recorded rounds that every batch begun so far has reached."""
     pieces = [finished_so_far(job) for job in jobs]
-    done = [piece for piece in pieces[: pieces.index(None) if None in pieces else None] if piece and piece.recorded]
+    done = [piece for piece in pieces[: pieces.index(None) if None in pieces else None] if piece]
     if not done:
         return
-    reached = min(len(piece.recorded) for piece in done)
-    cut = [piece._replace(recorded=piece.recorded[:reached]) for piece in done]
+    reached = min(len(piece) for piece in done)
+    cut = [piece[:reached] for piece in done]
     out.mkdir(parents=True, exist_ok=True)
     _finished(jobs, cut, experiment, sensitivities).to_netcdf(out / "results.nc", engine="netcdf4")
