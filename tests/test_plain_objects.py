@@ -1,13 +1,20 @@
 """A user's own plain classes: environments, methods, sets, and what the reference optimum makes of unusual problems."""
 
+import dataclasses
+import os
+import subprocess
+import sys
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import performative as pf
+from performative.descriptions import describe
 from performative.precision import precise
-from performative.pytrees import describe, pytree
+from performative.pytrees import pytree
 
 
 class Plain:
@@ -168,3 +175,135 @@ def test_recycling_helps_with_a_small_warm_up_and_many_samples_a_deployment(smal
     )
     final = runs.deviation.mean("realization").isel(round=-1)
     assert float(final.sel({"method": "recycle"})) < 0.2 * float(final.sel({"method": "plain"}))
+
+
+CONSTANT = 1.0
+TABLE = {"a": 1.0}
+NAMES = types.SimpleNamespace(c=1.0)
+ARRAY = jnp.ones(3)
+
+
+def helper(t):
+    return 2.0 * t
+
+
+class Holder:
+    def __init__(self, c):
+        self.c = c
+
+    def loss(self, t):
+        return self.c * t
+
+
+def changed_by(monkeypatch, function, **names):
+    """Whether the description of a function changes with globals of its module."""
+    before = describe(function)
+    for name, value in names.items():
+        monkeypatch.setitem(globals(), name, value)
+    return describe(function) != before
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (lambda t: CONSTANT * t, {"CONSTANT": 2.0}),
+        (lambda t: TABLE["a"] * t, {"TABLE": {"a": 2.0}}),
+        (lambda t: NAMES.c * t, {"NAMES": types.SimpleNamespace(c=2.0)}),
+        (lambda t: ARRAY * t, {"ARRAY": jnp.zeros(3)}),
+        (lambda t: helper(t), {"helper": lambda t: 3.0 * t}),
+        (lambda t: [CONSTANT * s for s in t], {"CONSTANT": 2.0}),
+    ],
+    ids=["number", "table", "namespace", "array", "function", "nested"],
+)
+def test_what_a_function_finds_by_name_is_part_of_its_description(monkeypatch, function, names):
+    assert describe(function) == describe(function)
+    assert changed_by(monkeypatch, function, **names)
+
+
+def test_keyword_defaults_and_owners_are_part_of_a_description():
+    def make(value):
+        def loss(t, *, scale=value):
+            return scale * t
+
+        return loss
+
+    assert describe(make(1.0)) == describe(make(1.0))
+    assert describe(make(1.0)) != describe(make(2.0))
+    assert describe(Holder(1.0).loss) == describe(Holder(1.0).loss)
+    assert describe(Holder(1.0).loss) != describe(Holder(2.0).loss)
+
+
+def test_descriptions_do_not_depend_on_the_process():
+    program = (
+        "import json; from performative.descriptions import describe\n"
+        "class World:\n    def __init__(self): self.pull = 2.0\n    def sample(self, key, theta, n): return theta\n"
+        "def loss(t, z): return t if z in {'a', 'b', 'c'} else helper(z)\n"
+        "def helper(z): return loss(z, 'a')\n"
+        "print(json.dumps([describe(World()), describe(loss)]))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+    assert "0x" not in printed.pop()
+
+
+def test_plain_environments_run_in_other_processes():
+    problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([0, 0], [5, 5]))
+    settings = {"rounds": 20, "realizations": 4, "batch": 2, "progress": False}
+    here = pf.simulate({"a": pf.apda(problem, warmup=5)}, Plain(0.3), **settings)
+    there = pf.simulate({"a": pf.apda(problem, warmup=5)}, Plain(0.3), workers=2, **settings)
+    np.testing.assert_array_equal(here.decision, there.decision)
+
+
+class Tight:
+    """An exploration of one's own: a plain class."""
+
+    def normals(self, dimension):
+        return dimension
+
+    def decisions(self, normals, theta):
+        return jnp.stack([theta, theta + 0.1 * normals])
+
+
+class Known:
+    """An estimator of one's own: the gradient of ½‖θ‖² whatever happens."""
+
+    def init(self, problem, key):
+        return ()
+
+    def opening(self, belief):
+        return 0
+
+    def update(self, problem, belief, decisions, samples, t):
+        return belief
+
+    def check(self, belief, decisions, samples):
+        pass
+
+    def gradient(self, problem, belief, theta):
+        return theta
+
+
+def test_parts_of_ones_own_may_be_plain_classes():
+    problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([-5, -5], [5, 5]))
+    method = dataclasses.replace(pf.apda(problem, exploration=Tight(), start=[1.0, 2.0], step=0.5), estimator=Known())
+    data = pf.simulate({"own": method}, Plain(0.3), rounds=20)
+    np.testing.assert_allclose(data.decision.isel(round=-1).squeeze(), np.array([1.0, 2.0]) * 0.5**19)
+
+
+def test_a_set_without_a_dimension_learns_it_from_any_method():
+    problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box(0, 5))
+    effect = 0.3 * np.eye(2)
+    world = pf.LocationFamily(pf.Gaussian([1, 2], np.eye(2)), effect)
+    data = pf.simulate(
+        {"apda": pf.apda(problem, warmup=5), "oracle": pf.oracle(problem, effect=effect, warmup=5)}, world, rounds=5
+    )
+    assert data.sizes["coordinate"] == 2

@@ -19,6 +19,7 @@ _HOMES = {
     "LocationFamily": "environments",
     "NonFiniteWarning": "simulation",
     "Pair": "exploration",
+    "PrimalDual": "primal_dual",
     "Problem": "problem",
     "Product": "sets",
     "Reals": "sets",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from performative.exploration import Alone, Pair
     from performative.methods import apda, oracle, pd_ps
     from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point
+    from performative.primal_dual import PrimalDual
     from performative.problem import Problem
     from performative.risk import performative_risk
     from performative.sets import Ball, Box, Budget, HalfSpace, Product, Reals, Simplex

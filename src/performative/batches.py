@@ -18,14 +18,15 @@ import jax
 import numpy as np
 
 from performative import __version__
+from performative.descriptions import describe
 from performative.engine import Batch, World
 from performative.precision import precise
-from performative.pytrees import describe
+from performative.pytrees import make_known, plain_classes
 
 LANES = 50
 """Realisations in one batch. Fixed, so that results do not depend on how many workers share the batches."""
-SAVE_EVERY = 20.0
-"""Seconds between checkpoints: what an interruption loses at most, next to the compiled call under way."""
+SAVE_EVERY = 10.0
+"""Seconds between checkpoints: what a killed process loses at most, next to the compiled call under way."""
 
 Recorded = dict[str, dict[str, np.ndarray[Any, Any]]]
 Piece = list[Recorded]
@@ -41,6 +42,7 @@ class Job(NamedTuple):
     rounds: list[int]
     chunk: int | None
     checkpoint: Path | None
+    plain: tuple[type, ...]
 
 
 def make_jobs(
@@ -59,7 +61,9 @@ def make_jobs(
     for first in range(0, realizations, batch):
         lanes = range(first, min(first + batch, realizations))
         path = None if directory is None else directory / f"batch-{first:06d}.npz"
-        jobs.append(Job([worlds[lane % len(worlds)] for lane in lanes], lanes, seed, rounds, chunk, path))
+        jobs.append(
+            Job([worlds[lane % len(worlds)] for lane in lanes], lanes, seed, rounds, chunk, path, plain_classes())
+        )
     return jobs
 
 
@@ -80,21 +84,23 @@ def run_jobs(jobs: Sequence[Job], workers: int, progress: bool | None, cluster: 
 def run_job(job: Job, advance: Callable[[int], None] | None = None) -> Piece:
     """Run a batch to its end, from its checkpoint if there is one."""
     tell = advance or _ignore
+    make_known(job.plain)
     with precise():
         batch = Batch(job.worlds, job.realizations, job.seed)
         recorded = _resume(job, batch)
         tell(batch.round - 1)
         saved = time.monotonic()
-        for target in job.rounds[len(recorded) :]:
-            for stop in _stops(batch.round, target + 1, job.chunk):
-                ran = stop - batch.round
-                batch.advance(stop)
-                tell(ran)
-                if job.checkpoint is not None and time.monotonic() - saved > SAVE_EVERY:
-                    _save(job, batch, recorded)
-                    saved = time.monotonic()
-            recorded.append(batch.snapshot())
-        if job.checkpoint is not None:
+        try:
+            for target in job.rounds[len(recorded) :]:
+                for stop in _stops(batch.round, target + 1, job.chunk):
+                    ran = stop - batch.round
+                    batch.advance(stop)
+                    tell(ran)
+                    if time.monotonic() - saved > SAVE_EVERY:
+                        _save(job, batch, recorded)
+                        saved = time.monotonic()
+                recorded.append(batch.snapshot())
+        finally:  # done, or interrupted
             _save(job, batch, recorded)
         return recorded
 
@@ -119,13 +125,14 @@ def _resume(job: Job, batch: Batch) -> list[Recorded]:
         return []
     stored = _load(job)
     leaves, tree = jax.tree.flatten(batch.runs)
-    batch.runs = jax.tree.unflatten(tree, [_like(leaf, stored[f"run/{i}"]) for i, leaf in enumerate(leaves)])
-    batch.round = int(stored["round"])
+    runs = jax.tree.unflatten(tree, [_like(leaf, stored[f"run/{i}"]) for i, leaf in enumerate(leaves)])
+    batch.restore(int(stored["round"]), runs)
     return _unpacked(stored)
 
 
 def _save(job: Job, batch: Batch, recorded: list[Recorded]) -> None:
-    assert job.checkpoint is not None
+    if job.checkpoint is None:
+        return
     job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     arrays = {f"run/{i}": _plain(leaf) for i, leaf in enumerate(jax.tree.leaves(batch.runs))}
     for position, snapshot in enumerate(recorded):
@@ -143,12 +150,12 @@ def _load(job: Job) -> dict[str, Any]:
     assert job.checkpoint is not None
     try:
         with np.load(job.checkpoint) as archive:
-            stored = dict(archive)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            stored = {name: archive[name] for name in ("round", "fingerprint", *archive)}
+    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"the checkpoint {job.checkpoint} cannot be read: {error}; delete it to start afresh"
         ) from error
-    if str(stored.get("fingerprint")) != fingerprint(job):
+    if str(stored["fingerprint"]) != fingerprint(job):
         raise ValueError(
             f"the checkpoint {job.checkpoint} is of another run (other numbers, settings or versions); "
             "choose another directory or delete it"

@@ -76,7 +76,12 @@ def _reproduce(experiments: list[str], out: Path, **settings: Any) -> None:
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
         except KeyboardInterrupt:
-            typer.echo(f"interrupted; what is done is in {directory}, the same command goes on from there", err=True)
+            kept = (
+                f"what is done is in {directory / 'results.nc'}"
+                if (directory / "results.nc").exists()
+                else "nothing is recorded yet"
+            )
+            typer.echo(f"interrupted; {kept}, and the same command goes on from here", err=True)
             raise typer.Exit(130) from None
         reproduce.write(dataset, directory)
         _print_summary(dataset, directory)
@@ -107,9 +112,10 @@ def _print_summary(dataset: xr.Dataset, directory: Path) -> None:
         box=box.SIMPLE_HEAD,
         padding=(0, 0),
         pad_edge=False,
+        show_edge=False,
     )
-    table.add_column("ε ", justify="right")
-    table.add_column("method ")
+    table.add_column("ε ", justify="right", no_wrap=True)
+    table.add_column("method ", no_wrap=True)
     for name in _SHORT:
         table.add_column(f" {_SHORT[name]}", justify="right", no_wrap=True)
     for row in numbers["settings"]:

@@ -115,14 +115,26 @@ class Batch:
         self._shape = (variants, len(worlds))
         first = {name: int(method.init(new_key(0)).round) for name, method in worlds[0][0].methods.items()}
         opening = tuple(name for name, round_ in first.items() if round_ == 0)
-        self.runs: Runs = self._begun(opening)
-        self.round = 1
+        self._reached: tuple[int, Runs] = (1, self._begun(opening))  # one assignment: an interruption cannot split it
+
+    @property
+    def round(self) -> int:
         """The next round to run."""
+        return self._reached[0]
+
+    @property
+    def runs(self) -> Runs:
+        """All methods under way, their arrays with the lanes last."""
+        return self._reached[1]
+
+    def restore(self, round: int, runs: Runs) -> None:
+        """Go back or forth to where an earlier batch was."""
+        self._reached = (round, runs)
 
     def advance(self, stop: int) -> None:
         """Run the rounds before `stop` that have not been run."""
-        self.runs = jax.block_until_ready(_compiled_advance()(self._world, self.runs, self._keys, self.round, stop))
-        self.round = stop
+        advanced = _compiled_advance()(self._world, self.runs, self._keys, self.round, stop)
+        self._reached = (stop, jax.block_until_ready(advanced))
 
     def _begun(self, opening: tuple[str, ...]) -> Runs:
         """The runs after round 0, a few realisations at a time: a warm-up holds all its samples at once."""

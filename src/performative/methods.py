@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from performative import steps
@@ -14,7 +13,7 @@ from performative.exploration import Alone, Exploration, Pair
 from performative.optimum import require_feasible
 from performative.primal_dual import PrimalDual
 from performative.problem import Problem
-from performative.pytrees import callable_node, changed
+from performative.pytrees import as_node, callable_node, changed
 from performative.steps import Step
 from performative.validation import finite_array, whole
 
@@ -125,6 +124,6 @@ def _common(
 def _exploration(exploration: float | Exploration) -> Any:
     if isinstance(exploration, int | float | np.floating | np.integer):
         return Pair(exploration)
-    if not hasattr(exploration, "decisions") or jax.tree_util.all_leaves([exploration]):
+    if not all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions")):
         raise TypeError(f"`exploration` must be a number or a part such as performative.Pair, but got {exploration!r}")
-    return exploration
+    return as_node(exploration)

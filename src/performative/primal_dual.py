@@ -11,7 +11,7 @@ from jax import Array
 from performative import steps
 from performative.precision import in_float64
 from performative.problem import Problem
-from performative.pytrees import changed, pytree
+from performative.pytrees import as_node, changed, pytree
 from performative.randomness import standard_normal
 from performative.validation import finite_array, is_traced
 
@@ -67,6 +67,10 @@ class PrimalDual:
     control: Any
     start: Any
     samples: Any
+
+    def __post_init__(self) -> None:
+        for part in (self.estimator, self.exploration):
+            as_node(part)
 
     def of_dimension(self, dimension: int) -> PrimalDual:
         """The same method with the problem's dimension fixed."""

@@ -1,11 +1,8 @@
-"""Frozen dataclasses that are JAX pytrees, and a plain description of one."""
+"""Frozen dataclasses that are JAX pytrees, and a user's plain classes made into such."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
@@ -50,14 +47,30 @@ def assign(node: Any, **values: Any) -> None:
         object.__setattr__(node, name, value)
 
 
+_plain: dict[type, None] = {}
+
+
 def as_node(thing: T) -> T:
     """The same object, its class made known to JAX as a pytree without children if it is not one yet.
 
     A user's plain class then works wherever a pytree is needed, as one unchanging whole.
     """
     if jax.tree_util.all_leaves([thing]):
-        jax.tree_util.register_pytree_node(type(thing), lambda kept: ((), _Whole(kept)), lambda whole, _: whole.thing)
+        make_known([type(thing)])
     return thing
+
+
+def plain_classes() -> tuple[type, ...]:
+    """The plain classes that were made known here; another process has to make them known before it uses them."""
+    return tuple(_plain)
+
+
+def make_known(classes: Iterable[type]) -> None:
+    """Make plain classes known to JAX as pytrees without children; those that are known stay as they are."""
+    for cls in classes:
+        if cls not in _plain:
+            jax.tree_util.register_pytree_node(cls, lambda kept: ((), _Whole(kept)), lambda whole, _: whole.thing)
+            _plain[cls] = None
 
 
 class _Whole:
@@ -108,61 +121,3 @@ def same_structure(trees: Sequence[Any]) -> list[list[np.ndarray[Any, Any]]]:
         if len(shapes) > 1:
             raise ValueError(f"all instances must have arrays of the same shapes, but got {sorted(shapes)}")
     return rows
-
-
-def describe(node: Any, most: int = 64) -> Any:
-    """Plain JSON-ready description: classes, functions, numbers, and arrays (those of over `most` entries by their digest).
-
-    A function is its name and a digest of its code, constants, defaults and of what it closes over: two functions that
-    could compute something different are described differently.
-    """
-    if dataclasses.is_dataclass(node) and not isinstance(node, type):
-        fields = {field.name: describe(getattr(node, field.name), most) for field in dataclasses.fields(node)}
-        return {"type": type(node).__name__, **fields}
-    if isinstance(node, jax.tree_util.Partial):
-        described = {"function": describe(node.func, most)}
-        if node.args or node.keywords:
-            described["arguments"] = describe([*node.args, *node.keywords.values()], most)
-        return described
-    if isinstance(node, dict):
-        return {str(key): describe(value, most) for key, value in node.items()}
-    if isinstance(node, list | tuple):
-        return [describe(item, most) for item in node]
-    if node is None or isinstance(node, bool | int | float | str):
-        return node
-    if callable(node):
-        name = f"{getattr(node, '__module__', '?')}:{getattr(node, '__qualname__', type(node).__name__)}"
-        return f"{name}#{hashlib.sha256(_code(node).encode()).hexdigest()[:12]}"
-    array = np.asarray(node)
-    if array.dtype == object:
-        return repr(node)
-    if array.size <= most:
-        return array.tolist()
-    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
-    return {"shape": list(array.shape), "sha256": digest}
-
-
-def _code(function: Any) -> str:
-    """Everything of a function that decides what it computes, as text."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return (
-            repr(type(function))
-            if not hasattr(function, "__dict__")
-            else json.dumps(describe(vars(function)), default=repr)
-        )
-    constants = [_code_object(part) if isinstance(part, types.CodeType) else repr(part) for part in code.co_consts]
-    cells = [describe(cell.cell_contents) for cell in function.__closure__ or ()]
-    outer = [describe(function.__globals__[name]) for name in code.co_names if _is_data(function.__globals__.get(name))]
-    return json.dumps(
-        [code.co_code.hex(), constants, code.co_names, describe(function.__defaults__), cells, outer], default=repr
-    )
-
-
-def _code_object(code: types.CodeType) -> list[Any]:
-    inner = [_code_object(part) if isinstance(part, types.CodeType) else repr(part) for part in code.co_consts]
-    return [code.co_code.hex(), inner, list(code.co_names)]
-
-
-def _is_data(value: Any) -> bool:
-    return isinstance(value, bool | int | float | str | list | tuple | np.ndarray)

@@ -15,12 +15,13 @@ import numpy as np
 from performative import __version__
 from performative.batches import LANES, Piece, make_jobs, run_jobs
 from performative.convex import SolverFailed
+from performative.descriptions import describe
 from performative.engine import World
 from performative.metrics import Truth
 from performative.optimum import Solution, performative_optimum, require_feasible
 from performative.precision import in_float64
 from performative.problem import Problem
-from performative.pytrees import as_node, describe
+from performative.pytrees import as_node
 from performative.randomness import new_key
 from performative.risk import knows_risk
 from performative.validation import whole
@@ -112,8 +113,10 @@ def simulate(
 
 def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, optimum: Any) -> list[World]:
     """One `World` per instance, everything checked against everything else."""
-    if not isinstance(methods, Mapping) or not methods:
-        raise ValueError(f"`methods` must be a mapping from names to methods, with at least one, but got {methods!r}")
+    if not isinstance(methods, Mapping) or not methods or not all(isinstance(name, str) for name in methods):
+        raise ValueError(
+            f"`methods` must be a mapping from names (strings) to methods, with at least one, but got {methods!r}"
+        )
     lists = {f"methods[{name!r}]": given for name, given in methods.items()}
     lists |= {"environment": environment, "problem": problem, "optimum": optimum}
     lengths = {name: len(given) for name, given in lists.items() if isinstance(given, list | tuple)}
@@ -201,14 +204,17 @@ def _rehearse(method: Any, environment: Any) -> None:
 def _only_problem(methods: Mapping[str, Any]) -> Problem:
     """The problem that all methods know."""
     first, *others = methods
+    sizes = [method.problem.dimension for method in methods.values() if method.problem.dimension is not None]
+
+    def known(method: Any) -> Any:
+        return describe(method.problem.of_dimension(sizes[0]) if sizes else method.problem)
+
     for name in others:
-        if methods[name].problem is not methods[first].problem and describe(methods[name].problem) != describe(
-            methods[first].problem
-        ):
+        if methods[name].problem is not methods[first].problem and known(methods[name]) != known(methods[first]):
             raise ValueError(
                 f"methods must know the same problem, but {first!r} and {name!r} differ; say which by `problem=`"
             )
-    return methods[first].problem
+    return methods[first].problem.of_dimension(sizes[0]) if sizes else methods[first].problem
 
 
 def _optimum_or_none(problem: Problem, environment: Any) -> Solution | None:
@@ -268,8 +274,8 @@ def report_failures(dataset: xr.Dataset, world: World) -> None:
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
             warnings.warn(
                 f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} realisations, first "
-                f"seen in round {failed[failed > 0].min()}; the likely cause is a step that is too large{size}. What was "
-                "recorded while metrics were finite is kept.",
+                f"seen in round {failed[failed > 0].min()}; a step that is too large{size}, an estimation step that is, or "
+                "samples that are not finite are the likely causes. What was recorded while metrics were finite is kept.",
                 NonFiniteWarning,
                 stacklevel=4,
             )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from performative import __version__, steps
@@ -51,8 +53,11 @@ def reproduce(
     is the largest of all constraints' average violations.
     """
     begun = time.monotonic()
+    workers = whole("workers", workers, 1)
     if cluster is not None:
         check_cluster(cluster)
+    if out is not None:
+        _require_writable(out)
     jobs = experiment_jobs(experiment, rounds, realizations, sensitivities, seed, methods, out, chunk)
     try:
         pieces: list[Piece] = run_jobs(jobs, workers, progress, cluster)
@@ -184,7 +189,18 @@ def _finished(jobs: list[Job], pieces: Sequence[Piece], experiment: str, sensiti
     dataset["relative_regret"] = dataset.regret / first.regret
     dataset["relative_violation"] = reported / abs(reported.isel(round=0))
     dataset["worst_violation"] = dataset.violation.max("constraint")
-    dataset.attrs |= {"performative": __version__, "experiment": experiment, "seed": jobs[0].seed}
+    dataset.attrs |= {
+        "performative": __version__,
+        "jax": jax.__version__,
+        "experiment": experiment,
+        "rounds": jobs[0].rounds[-1],
+        "realizations": realizations,
+        "seed": jobs[0].seed,
+        "warmup": WARMUP,
+        "step": float(steps.experiment()["step"]),
+        "control": float(steps.experiment()["control"]),
+        "batch": LANES,
+    }
     return dataset
 
 
@@ -201,6 +217,18 @@ def _reported(jobs: list[Job], dataset: xr.Dataset) -> Any:
     return xr.DataArray(last[: dataset.sizes["realization"]], dims="realization")
 
 
+def _require_writable(out: Path) -> None:
+    """Refuse a directory that results could not be written to, before there are any."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"`out` must be a directory that can be written to, but got {out}: {error.strerror}"
+        ) from error
+
+
 def _keep_partial(jobs: list[Job], experiment: str, sensitivities: Sequence[float], out: Path) -> None:
     """What is done when a run is interrupted: the recorded rounds that every batch begun so far has reached."""
     pieces = [finished_so_far(job) for job in jobs]
@@ -209,5 +237,4 @@ def _keep_partial(jobs: list[Job], experiment: str, sensitivities: Sequence[floa
         return
     reached = min(len(piece) for piece in done)
     cut = [piece[:reached] for piece in done]
-    out.mkdir(parents=True, exist_ok=True)
     _finished(jobs, cut, experiment, sensitivities).to_netcdf(out / "results.nc", engine="netcdf4")

@@ -1,0 +1,152 @@
+"""Plain descriptions of objects and functions: what a result depends on, in a form that can be stored and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+_LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "cvxpy", "performative", *sys.stdlib_module_names}
+
+
+def describe(node: Any, most: int = 64) -> Any:
+    """Plain JSON-ready description: classes, functions, numbers, and arrays (those of over `most` entries by their digest).
+
+    A function is its name and a digest of its code, constants and defaults, of what it closes over, and of the data, classes
+    and functions of the user's that it names. An object of the user's is its class, with a digest of that, and its
+    attributes. Nothing depends on the process, so that descriptions of different runs compare.
+    """
+    return _described(node, most, ())
+
+
+def _described(node: Any, most: int, within: tuple[int, ...]) -> Any:
+    if node is None or isinstance(node, bool | int | float | str):
+        return node
+    if id(node) in within:
+        return "itself"
+    within = (*within, id(node))
+    again = functools.partial(_described, most=most, within=within)
+    if isinstance(node, jax.tree_util.Partial | functools.partial):
+        described = {"function": again(node.func)}
+        if node.args or node.keywords:
+            described["arguments"] = [*map(again, node.args), *map(again, node.keywords.values())]
+            described |= {"names": list(node.keywords)} if node.keywords else {}
+        return described
+    if isinstance(node, dict):
+        return {str(key): again(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [again(item) for item in node]
+    if isinstance(node, set | frozenset):
+        return sorted((again(item) for item in node), key=json.dumps)
+    if isinstance(node, np.ndarray | np.generic | jax.Array):
+        return _array(np.asarray(node), most)
+    if isinstance(node, types.MethodType):
+        return {"method": again(node.__func__), "of": again(node.__self__)}
+    if isinstance(node, type):
+        return f"{_name(node)}#{_digest([_class(node, within)])}"
+    if hasattr(node, "__wrapped__"):  # compiled or decorated
+        return {"wrapped": again(node.__wrapped__)}
+    if isinstance(node, types.FunctionType):
+        return f"{_name(node)}#{_digest(_function(node, within))}"
+    if callable(node) and not hasattr(node, "__dict__"):
+        return _name(node)
+    kind = type(node).__name__ if _is_library(type(node)) else again(type(node))
+    if dataclasses.is_dataclass(node):
+        return {"type": kind, **{field.name: again(getattr(node, field.name)) for field in dataclasses.fields(node)}}
+    slots = [name for cls in type(node).__mro__ for name in getattr(cls, "__slots__", ()) if hasattr(node, name)]
+    kept = {name: getattr(node, name) for name in slots if name not in ("__dict__", "__weakref__")}
+    return {"type": kind, **{name: again(value) for name, value in {**kept, **getattr(node, "__dict__", {})}.items()}}
+
+
+def _array(array: np.ndarray[Any, Any], most: int) -> Any:
+    if array.size <= most:
+        return array.tolist()
+    digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+    return {"shape": list(array.shape), "sha256": digest}
+
+
+def _function(function: types.FunctionType, within: tuple[int, ...]) -> list[Any]:
+    """Everything of a function that decides what it computes."""
+    again = functools.partial(_described, most=64, within=within)
+    code = function.__code__
+    cells = [again(cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell)]
+    outer = {} if _is_library(function) else _outer(function, again)
+    return [_code(code, again), again(function.__defaults__), again(function.__kwdefaults__), cells, outer]
+
+
+def _outer(function: types.FunctionType, again: Any) -> dict[str, Any]:
+    """What of the user's a function finds by name: data, functions and classes, of its module or as a module's attribute."""
+    names = set(_names(function.__code__))
+    found = {}
+    for name in sorted(names & set(function.__globals__)):
+        value = function.__globals__[name]
+        if isinstance(value, types.ModuleType):
+            if value.__name__.split(".")[0] not in _LIBRARIES:
+                inner = {part: getattr(value, part) for part in sorted(names) if hasattr(value, part)}
+                found[name] = {part: again(item) for part, item in inner.items() if not _is_library(item)}
+        elif not _is_library(value):
+            found[name] = again(value)
+    return found
+
+
+def _class(cls: type, within: tuple[int, ...]) -> Any:
+    """The functions and the data of a class of the user's and of its parents."""
+    again = functools.partial(_described, most=64, within=within)
+    described = []
+    for part in cls.__mro__:
+        if not _is_library(part):
+            members = {
+                name: value for name, value in vars(part).items() if not name.startswith("__") or callable(value)
+            }
+            members = {
+                name: getattr(value, "__func__", getattr(value, "fget", value)) for name, value in members.items()
+            }
+            described.append(
+                {name: again(value) for name, value in members.items() if name not in ("__weakref__", "__dict__")}
+            )
+    return described
+
+
+def _code(code: types.CodeType, again: Any) -> list[Any]:
+    constants = [
+        _code(part, again) if isinstance(part, types.CodeType) else _constant(part, again) for part in code.co_consts
+    ]
+    return [code.co_code.hex(), constants, list(code.co_names)]
+
+
+def _constant(part: Any, again: Any) -> Any:
+    return again(part) if isinstance(part, tuple | frozenset) else repr(part)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield from _names(part)
+
+
+def _is_library(thing: Any) -> bool:
+    module = getattr(thing, "__module__", None) or ""
+    if not isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType) and not callable(thing):
+        return False
+    return str(module).split(".")[0] in _LIBRARIES
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    return cell != types.CellType()  # an empty one is a name that is not bound yet
+
+
+def _name(thing: Any) -> str:
+    return f"{getattr(thing, '__module__', '?')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
+
+
+def _digest(described: Any) -> str:
+    return hashlib.sha256(json.dumps(described, sort_keys=True, default=repr).encode()).hexdigest()[:12]
