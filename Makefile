@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: demo test test-slow bench lock clean
+.PHONY: demo test test-slow bench scaling lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/performative demo --out runs/demo
@@ -20,6 +20,9 @@ test-slow: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
+
+scaling: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.scaling
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 must hold, but this is " + sys.version)'
