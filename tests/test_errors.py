@@ -517,6 +517,7 @@ METHODS = {"apda": pf.apda(PROBLEM, warmup=2)}
         ({"realizations": 0}, "`realizations` must be a whole number >= 1, but got realizations=0"),
         ({"realizations": 2.0}, "`realizations` must be a whole number >= 1, but got realizations=2.0"),
         ({"seed": -1}, "`seed` must be a whole number >= 0, but got seed=-1"),
+        ({"seed": 2**70}, f"`seed` must be at most {2**63 - 1}, but got seed={2**70}"),
         ({"batch": 0}, "`batch` must be a whole number >= 1, but got batch=0"),
         ({"workers": 0}, "`workers` must be a whole number >= 1, but got workers=0"),
         ({"chunk": 0}, "`chunk` must be a whole number >= 1, but got chunk=0"),
@@ -538,9 +539,9 @@ def test_the_number_of_records_may_be_a_numpy_integer():
 @pytest.mark.parametrize(
     ("methods", "kind", "message"),
     [
-        ({}, ValueError, "`methods` must be a mapping from names to methods, with at least one, but got {}"),
-        (METHODS["apda"], ValueError, "`methods` must be a mapping from names to methods"),
-        ([METHODS["apda"]], ValueError, "`methods` must be a mapping from names to methods"),
+        ({}, ValueError, "`methods` must be a mapping from names (strings) to methods, with at least one, but got {}"),
+        (METHODS["apda"], ValueError, "`methods` must be a mapping from names (strings) to methods"),
+        ([METHODS["apda"]], ValueError, "`methods` must be a mapping from names (strings) to methods"),
         (
             {"apda": 3},
             TypeError,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import distributed
 import numpy as np
 import pytest
 import xarray as xr
@@ -56,6 +57,7 @@ def test_the_command_writes_everything_and_the_summary_has_the_promised_form(tmp
         (["portfolio", "--rounds", "0"], "`rounds` must be a whole number >= 1"),
         (["portfolio", "--sensitivity", "-1"], "`sensitivity > 0` must hold"),
         (["portfolio", "--sensitivity", "1", "--sensitivity", "1"], "must be different numbers"),
+        (["portfolio", "--workers", "0"], "`workers` must be a whole number >= 1"),
         (["portfolio", "--cluster", "nowhere", "--rounds", "2", "--realizations", "1"], "dask://host:port"),
     ],
 )
@@ -63,6 +65,22 @@ def test_bad_arguments_of_the_command_are_refused(tmp_path, arguments, message):
     result = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
+    def refuse(address, **_):
+        raise OSError(f"timed out trying to connect to {address}")
+
+    monkeypatch.setattr(distributed, "Client", refuse)
+    with pytest.raises(ValueError, match="`cluster` must be reachable, but dask://127.0.0.1:9 is not: timed out"):
+        reproduce.reproduce("portfolio", rounds=2, realizations=1, cluster="dask://127.0.0.1:9", methods=["oracle"])
+
+
+def test_a_directory_that_cannot_be_written_to_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    result = CliRunner().invoke(app, ["reproduce", "portfolio", "--out", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert "`out` must be a directory that can be written to" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_first_round_is_one_and_worst_violation_is_the_largest(small_run):
@@ -149,7 +167,6 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bits(small_run, monke
     """Two workers of a local cluster; one is killed on the way, its batches run again elsewhere."""
     from threading import Thread
 
-    distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(reproduce, "LANES", 1)
     alone = reproduce.reproduce("portfolio", **SMALL)
     with (

@@ -307,3 +307,14 @@ def test_a_set_without_a_dimension_learns_it_from_any_method():
         {"apda": pf.apda(problem, warmup=5), "oracle": pf.oracle(problem, effect=effect, warmup=5)}, world, rounds=5
     )
     assert data.sizes["coordinate"] == 2
+
+
+class Generous(Plain):
+    def sample(self, key, theta, n):
+        return super().sample(key, theta, n + 7)
+
+
+def test_an_environment_must_return_as_many_samples_as_were_asked_for():
+    problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([0, 0], [5, 5]))
+    with pytest.raises(ValueError, match=r"must return samples \(n, k\), but returned \(12, 2\) for n=5"):
+        pf.simulate({"a": pf.apda(problem, warmup=5)}, Generous(0.3), rounds=2)

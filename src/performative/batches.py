@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 import sys
@@ -211,6 +212,9 @@ def check_cluster(cluster: str) -> tuple[str, str]:
     scheme, _, address = cluster.partition("://")
     if scheme not in ("dask", "ray") or not address:
         raise ValueError(f"`cluster` must be dask://host:port or ray://host:port, but got {cluster!r}")
+    package = {"dask": "distributed", "ray": "ray"}[scheme]
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(f"`cluster` {cluster!r} needs the package {package}, which is not installed")
     return scheme, address
 
 
@@ -223,16 +227,20 @@ def _backend(cluster: str) -> Iterator[None]:
     if scheme == "dask":
         from distributed import Client
 
-        with (
-            Client(f"tcp://{address}") as client,
-            joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60),
-        ):
+        try:
+            client = Client(f"tcp://{address}", timeout=10)
+        except OSError as error:
+            raise ValueError(f"`cluster` must be reachable, but {cluster} is not: {error}") from error
+        with client, joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60):
             yield
     else:
         import ray
         from ray.util.joblib import register_ray
 
-        ray.init(cluster)
+        try:
+            ray.init(cluster)
+        except (ConnectionError, RuntimeError) as error:
+            raise ValueError(f"`cluster` must be reachable, but {cluster} is not: {error}") from error
         register_ray()
         with joblib.parallel_config(backend="ray"):
             yield

@@ -24,7 +24,7 @@ from performative.problem import Problem
 from performative.pytrees import as_node
 from performative.randomness import new_key
 from performative.risk import knows_risk
-from performative.validation import whole
+from performative.validation import MOST_SEED, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -80,7 +80,7 @@ def simulate(
         `multipliers` at the recorded rounds, and `failed` (method, realization), the first recorded round whose iterates
         were not finite, 0 if none. Its attributes hold everything needed to run it again.
     """
-    rounds, seed = whole("rounds", rounds, 1), whole("seed", seed, 0)
+    rounds, seed = whole("rounds", rounds, 1), whole("seed", seed, 0, MOST_SEED)
     batch, workers = whole("batch", batch, 1), whole("workers", workers, 1)
     if chunk is not None:
         chunk = whole("chunk", chunk, 1)
@@ -156,6 +156,14 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
         best = instance(optimum, index)
         if best is not None and not isinstance(best, Solution):
             raise TypeError(f"`optimum` must be a performative.Solution, but got {best!r}")
+        if best is not None and (np.shape(best.decision), np.shape(best.multipliers)) != (
+            (known.dimension,),
+            (len(known.constraint_names),),
+        ):
+            raise ValueError(
+                f"`optimum` must have a decision of length {known.dimension} and {len(known.constraint_names)} multipliers, "
+                f"but got {np.shape(best.decision)} and {np.shape(best.multipliers)}"
+            )
         if knows_risk(place):
             place.check(known)
         for name, method in chosen.items():
@@ -195,6 +203,11 @@ def _rehearse(method: Any, environment: Any) -> None:
         for _ in range(2):  # a warm-up and a round
             decisions, wanted = method.ask(state, key), method.wanted(state)
             samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
+            if samples.ndim != 3 or samples.shape[1] != wanted:
+                raise ValueError(
+                    "`environment.sample(key, theta, n)` must return samples (n, k), "
+                    f"but returned {samples.shape[1:]} for n={wanted}"
+                )
             state = method.tell(state, decisions, samples)
         return state
 

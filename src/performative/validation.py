@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+MOST_SEED = 2**63 - 1
 
 
 def is_traced(*values: Any) -> bool:
@@ -42,10 +43,12 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
-def whole(name: str, value: Any, at_least: int) -> int:
-    """`value` as an int, checked to be whole and large enough."""
+def whole(name: str, value: Any, at_least: int, at_most: int | None = None) -> int:
+    """`value` as an int, checked to be whole, large enough and not too large."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
         raise ValueError(f"`{name}` must be a whole number >= {at_least}, but got {name}={value!r}")
+    if at_most is not None and value > at_most:
+        raise ValueError(f"`{name}` must be at most {at_most}, but got {name}={value!r}")
     return int(value)
 
 

@@ -22,7 +22,7 @@ from performative.methods import apda, oracle, pd_ps
 from performative.metrics import Truth
 from performative.precision import precise
 from performative.simulation import recorded_rounds, report_failures, to_dataset
-from performative.validation import positive, whole
+from performative.validation import MOST_SEED, positive, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -94,7 +94,7 @@ def experiment_jobs(
         raise ValueError(f"`sensitivities` must be different numbers, at least one, but got {values}")
     module = EXPERIMENTS[experiment]
     worlds = [
-        [make_world(module.instance(whole("seed", seed, 0), r, value, WARMUP), methods) for value in values]
+        [make_world(module.instance(whole("seed", seed, 0, MOST_SEED), r, value, WARMUP), methods) for value in values]
         for r in range(realizations)
     ]
     directory = None if out is None else out / "checkpoints"
