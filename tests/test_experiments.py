@@ -72,7 +72,7 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
         raise OSError(f"timed out trying to connect to {address}")
 
     monkeypatch.setattr(distributed, "Client", refuse)
-    with pytest.raises(ValueError, match="`cluster` must be reachable, but dask://127.0.0.1:9 is not: timed out"):
+    with pytest.raises(ValueError, match=r"`cluster` must be reachable, but dask://127\.0\.0\.1:9 is not: timed out"):
         reproduce.reproduce("portfolio", rounds=2, realizations=1, cluster="dask://127.0.0.1:9", methods=["oracle"])
 
 

@@ -34,8 +34,10 @@ def demo(out: Out = Path("runs/demo")) -> None:
 @app.command()
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="regression, portfolio or all")],
-    rounds: Annotated[int, typer.Option(help="T.")] = 20_000,
-    realizations: Annotated[int, typer.Option(help="Independent runs, each on a random instance of its own.")] = 50,
+    rounds: Annotated[int | None, typer.Option(help="T.  [default: 20000]")] = None,
+    realizations: Annotated[
+        int | None, typer.Option(help="Independent runs, each on a random instance of its own.  [default: 50]")
+    ] = None,
     sensitivity: Annotated[
         list[float] | None, typer.Option(help="ε; may be given several times.  [default: 1, 10]")
     ] = None,
@@ -44,7 +46,9 @@ def reproduce(
     cluster: Annotated[
         str | None, typer.Option(help="dask://host:port or ray://host:port instead of processes.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="The paper's scale: 10⁶ rounds, 100 realisations.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The paper's scale by default: 10⁶ rounds, 100 realisations.")
+    ] = False,
     out: Out = Path("runs/reproduce"),
 ) -> None:
     """The paper's experiments: results.nc, summary.json, figure.png and figure.pdf for each, and a table here.
@@ -52,13 +56,11 @@ def reproduce(
     An interrupted run, started again with the same --out, goes on where it stopped and ends with the same bits.
     """
     names = ["regression", "portfolio"] if experiment == "all" else [experiment]
-    if full:
-        rounds, realizations = 1_000_000, 100
     _reproduce(
         names,
         out,
-        rounds=rounds,
-        realizations=realizations,
+        rounds=(1_000_000 if full else 20_000) if rounds is None else rounds,
+        realizations=(100 if full else 50) if realizations is None else realizations,
         sensitivities=sensitivity or [1.0, 10.0],
         seed=seed,
         workers=workers,
