@@ -34,12 +34,12 @@ def demo(out: Out = Path("runs/demo")) -> None:
 @app.command()
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="regression, portfolio or all")],
-    rounds: Annotated[int | None, typer.Option(help="T.  [default: 20000]")] = None,
+    rounds: Annotated[int | None, typer.Option(help="T, 20 000 by default.")] = None,
     realizations: Annotated[
-        int | None, typer.Option(help="Independent runs, each on a random instance of its own.  [default: 50]")
+        int | None, typer.Option(help="Independent runs, each on a random instance of its own; 50 by default.")
     ] = None,
     sensitivity: Annotated[
-        list[float] | None, typer.Option(help="ε; may be given several times.  [default: 1, 10]")
+        list[float] | None, typer.Option(help="ε; may be given several times; 1 and 10 by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; the result does not depend on it.")] = 2,
@@ -110,19 +110,19 @@ def _print_summary(dataset: xr.Dataset, directory: Path) -> None:
     numbers = summary(dataset)
     table = Table(
         title=f"{numbers['experiment']}: {numbers['realizations']} realisations × {numbers['rounds']} rounds, "
-        f"means at the last round ({numbers['seconds']:.1f} s)",
+        f"means at the end ({numbers['seconds']:.0f} s)",
         box=box.SIMPLE_HEAD,
         padding=(0, 0),
         pad_edge=False,
         show_edge=False,
     )
-    table.add_column("ε ", justify="right", no_wrap=True)
-    table.add_column("method ", no_wrap=True)
+    table.add_column("ε", justify="right", no_wrap=True)
+    table.add_column("method", no_wrap=True)
     for name in _SHORT:
-        table.add_column(f" {_SHORT[name]}", justify="right", no_wrap=True)
+        table.add_column(_SHORT[name], justify="right", no_wrap=True)
     for row in numbers["settings"]:
         values = [f"{row['final'][name]['mean']:.2g}" for name in _SHORT]
-        table.add_row(f"{row['sensitivity']:g} ", row["method"], *values)
+        table.add_row(f"{row['sensitivity']:g}", row["method"], *values)
     console = Console()
     console.print(table)
     console.print(f"written to {directory}: results.nc, summary.json, figure.png, figure.pdf\n")
