@@ -88,7 +88,10 @@ class Problem:
         """The same problem with d fixed, its constraints counted and named."""
         if self.dimension is not None:
             if self.dimension != dimension:
-                raise ValueError(f"the problem has dimension {self.dimension}, but {dimension} is needed")
+                raise ValueError(
+                    f"the problem has dimension {self.dimension}, but {dimension} is needed for the `effect`, `start` or "
+                    "other decision given with it"
+                )
             return self
         counted: list[Any] = []
         for item in self.constraints:
@@ -109,6 +112,9 @@ class Problem:
     @in_float64
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
+        theta = jnp.asarray(theta, dtype=np.float64)
+        if self.dimension is not None and theta.shape != (self.dimension,):
+            raise ValueError(f"`theta` must have shape ({self.dimension},), but got {theta.shape}")
         if not self.constraints:
             return jnp.zeros((0,))
         return jnp.concatenate([item(theta) for item in self.constraints])

@@ -52,6 +52,10 @@ def performative_risk(problem: Problem, environment: Any, theta: Any, samples: i
     losses on a Gaussian base. For any other environment the average over `samples` draws with `seed`.
     """
     theta = finite_array("theta", theta, 1)
+    if problem.dimension not in (None, theta.shape[0]):
+        raise ValueError(
+            f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
+        )
     problem = problem.of_dimension(theta.shape[0])
     if knows_risk(environment):
         environment.check(problem)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Array = TypeVar("Array", bound=NDArray[Any])
 
 
 def is_traced(*values: Any) -> bool:
@@ -17,11 +18,14 @@ def is_traced(*values: Any) -> bool:
 
 
 def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Floats:
-    """`value` as a float64 array of the allowed number of axes, every entry finite."""
+    """A read-only copy of `value` as float64, of the allowed number of axes, every entry finite.
+
+    It is a copy, so that what is built of it does not change with the caller's array.
+    """
     try:
         if value is None:
             raise TypeError("None is not a number")
-        array = np.asarray(value, dtype=np.float64)
+        array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be numbers, but got {value!r}") from error
     allowed = (ndim,) if isinstance(ndim, int) else ndim
@@ -31,6 +35,12 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
     if not np.all(np.isfinite(array)):
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
+    return read_only(array)
+
+
+def read_only(array: Array) -> Array:
+    """The same array, closed to writing."""
+    array.setflags(write=False)
     return array
 
 

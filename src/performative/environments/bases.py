@@ -12,7 +12,7 @@ from jax import Array
 
 from performative.expectations import Moments, Pattern, Samples, from_samples
 from performative.pytrees import assign, pytree
-from performative.validation import Floats, finite_array, symmetric
+from performative.validation import Floats, finite_array, read_only, symmetric
 
 
 class Base(Protocol):
@@ -65,7 +65,7 @@ class Gaussian:
             factor = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
             if values.min() > 0:  # the triangular factor costs half as many multiplications
                 factor = np.linalg.cholesky(covariance)
-        assign(self, mean=mean, covariance=covariance, factor=factor)
+        assign(self, mean=mean, covariance=covariance, factor=read_only(factor))
 
     @property
     def width(self) -> int:
