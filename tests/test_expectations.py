@@ -341,3 +341,69 @@ def test_an_empirical_base_is_averaged_exactly_for_any_loss():
     environment = pf.LocationFamily(pf.Empirical(samples), [[0.5]])
     expected = np.mean(np.logaddexp(0.0, -(samples + 0.5 * 0.7) * 0.7))
     assert pf.performative_risk(problem, environment, [0.7]) == pytest.approx(expected, rel=1e-13)
+
+
+def updated(theta, z):
+    return 0.5 * jnp.sum((theta.at[0].multiply(2.0) - z.at[1].add(1.0)) ** 2)
+
+
+def updated_quartic(theta, z):
+    return jnp.sum((theta.at[0].multiply(2.0) - z.at[1].add(1.0)) ** 4)
+
+
+def looped(theta, z):
+    return lax.fori_loop(0, 2, lambda i, total: total + 0.5 * (theta[i] - z[i]) ** 2, 0.0)
+
+
+def by_label(theta, z):
+    return 0.5 * jnp.sum((theta.reshape(2, 1)[(z[1] > 0).astype(int)] - z[0]) ** 2)
+
+
+def weighted(weights, theta, z):
+    return 0.5 * jnp.sum(weights.at[0].set(2.0) * (theta - z) ** 2)
+
+
+def updated_shift(effect, theta):
+    return effect.at[0].multiply(2.0) @ theta.at[0].multiply(0.5)
+
+
+def updated_constraint(bound, theta):
+    return theta.at[0].multiply(2.0)[:1] - bound.at[0].add(1.0)
+
+
+ARRAYS = {
+    "updates": (updated, None, None),
+    "updates of a quartic": (updated_quartic, None, None),
+    "loop": (looped, None, None),
+    "class label": (by_label, None, None),
+    "numbers": (Partial(weighted, np.ones(2)), None, None),
+    "shift": (updated, updated_shift, None),
+    "constraint": (updated, None, Partial(updated_constraint, np.ones(1))),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_functions_are_given_the_arrays_of_jax(name):
+    loss, shift, rule = ARRAYS[name]
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], [2.0, 2.0]), rule)
+    samples = np.random.default_rng(5).normal(1.0, 1.0, size=(20, 2))
+    environment = pf.LocationFamily(pf.Empirical(samples), 0.3 * np.eye(2), shift)
+    theta = np.array([0.5, 1.0])
+    with precise():
+        moved = [jnp.asarray(z + 0.3 * theta) for z in samples]
+        expected = np.mean([float(problem.loss(jnp.asarray(theta), z)) for z in moved])
+    assert pf.performative_risk(problem, environment, theta) == pytest.approx(expected, rel=1e-12)
+    best = pf.performative_optimum(problem, environment)
+    assert best.kkt_residual < 1e-6
+    gaussian = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [1.0, 1.0]), 0.3 * np.eye(2), shift)
+    assert np.isfinite(pf.performative_risk(problem, gaussian, theta))
+
+
+@pytest.mark.parametrize("name", ["shift", "constraint"])
+def test_functions_are_given_the_arrays_of_jax_in_simulations(name):
+    loss, shift, rule = ARRAYS[name]
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], [2.0, 2.0]), rule)
+    environment = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [1.0, 1.0]), 0.3 * np.eye(2), shift)
+    method = pf.apda(problem, warmup=3, shift=shift, effect=None if shift is None else np.zeros((2, 2)))
+    data = pf.simulate({"apda": method}, environment, rounds=2, realizations=1)
+    assert np.all(np.isfinite(data.regret))

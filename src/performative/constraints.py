@@ -16,7 +16,7 @@ from jax import Array
 
 from performative.precision import in_float64
 from performative.pytrees import assign, callable_node, pytree
-from performative.validation import finite_array, read_only, symmetric, whole
+from performative.validation import finite_array, jax_arrays, read_only, symmetric, whole
 
 
 class Constraint:
@@ -200,7 +200,7 @@ class Function(Constraint):
         if not callable(function):
             raise TypeError(f"`function` must be callable, but got {function!r}")
         named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
-        assign(self, function=callable_node(function), names=named)
+        assign(self, function=jax_arrays(callable_node(function)), names=named)
 
     @in_float64
     def __call__(self, theta: Array) -> Array:

@@ -41,25 +41,25 @@ _LARGE = 1 << 22
 
 
 @in_float64
-def degree(function: Callable[[Any], Any], argument: Any) -> float:
-    """The degree of `function` as a polynomial in `argument` (an array), or infinity."""
-    return _analyse(function, argument)[0]
+def degree(function: Callable[..., Any], argument: Any, *others: Any) -> float:
+    """The degree of `function(argument, *others)` as a polynomial in `argument` (arrays), or infinity."""
+    return _analyse(function, (argument, *others), 0)[0]
 
 
 @in_float64
 def is_analytic(function: Callable[..., Any], *arguments: Any) -> bool:
     """Whether `function` is built of analytic operations alone."""
-
-    def in_one(position: int, value: Any) -> Any:
-        return function(*arguments[:position], value, *arguments[position + 1 :])
-
-    return all(_analyse(functools.partial(in_one, i), value)[1] for i, value in enumerate(arguments))
+    return _analyse(function, arguments, None)[1]
 
 
-def _analyse(function: Callable[[Any], Any], argument: Any) -> tuple[float, bool]:
-    closed = jax.make_jaxpr(function)(argument)
+def _analyse(function: Callable[..., Any], arguments: tuple[Any, ...], position: int | None) -> tuple[float, bool]:
+    """The degree in the argument at `position`, or in all together, and whether the function is analytic in it."""
+    # All arguments are traced: the program must not depend on their values.
+    program = jax.make_jaxpr(function)(*arguments).jaxpr
+    counted = [float(position in (None, index)) for index, tree in enumerate(arguments) for _ in jax.tree.leaves(tree)]
+    inputs = [np.full(var.aval.shape, one) for var, one in zip(program.invars, counted, strict=True)]
     state = {"analytic": True}
-    degrees = _walk(closed.jaxpr, [np.ones(var.aval.shape) for var in closed.jaxpr.invars], state)
+    degrees = _walk(program, inputs, state)
     return max((float(np.max(d, initial=0.0)) for d in degrees), default=0.0), state["analytic"]
 
 

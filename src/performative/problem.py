@@ -14,7 +14,7 @@ from performative.constraints import Constraint, Function
 from performative.precision import in_float64
 from performative.pytrees import as_node, callable_node, changed, pytree
 from performative.sets import DecisionSet
-from performative.validation import whole
+from performative.validation import jax_arrays, whole
 
 Loss = Callable[[Array, Array], Array]
 
@@ -73,7 +73,7 @@ class Problem:
         given = {name: size for name, size in known.items() if size is not None}
         if len(set(given.values())) > 1:
             raise ValueError(f"all parts of a problem must have one dimension, but got {given}")
-        object.__setattr__(self, "loss", callable_node(loss))
+        object.__setattr__(self, "loss", jax_arrays(callable_node(loss)))
         object.__setattr__(self, "decisions", as_node(decisions))
         listed = tuple(as_node(item) for item in listed)
         object.__setattr__(self, "constraints", listed)

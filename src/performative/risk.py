@@ -31,7 +31,9 @@ class LocationRisk:
     @staticmethod
     def of(problem: Problem, environment: Any) -> LocationRisk:
         """The risk of a problem in a location family, its base distribution brought into a form that averages."""
-        return LocationRisk(problem.loss, environment.shift, environment.effect, environment.expectation(problem))
+        return LocationRisk(
+            problem.loss, environment.shift, jnp.asarray(environment.effect), environment.expectation(problem)
+        )
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""
@@ -51,7 +53,7 @@ def performative_risk(problem: Problem, environment: Any, theta: Any, samples: i
     Exact on a location family where the loss is quadratic in the data or the base is empirical, by quadrature for other
     losses on a Gaussian base. For any other environment the average over `samples` draws with `seed`.
     """
-    theta = finite_array("theta", theta, 1)
+    theta = jnp.asarray(finite_array("theta", theta, 1))
     if problem.dimension not in (None, theta.shape[0]):
         raise ValueError(
             f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
@@ -59,8 +61,8 @@ def performative_risk(problem: Problem, environment: Any, theta: Any, samples: i
     problem = problem.of_dimension(theta.shape[0])
     if knows_risk(environment):
         environment.check(problem)
-        return float(_location_risk(problem, environment, jnp.asarray(theta)))
-    z = environment.sample(new_key(seed), jnp.asarray(theta), whole("samples", samples, 1))
+        return float(_location_risk(problem, environment, theta))
+    z = environment.sample(new_key(seed), theta, whole("samples", samples, 1))
     problem.check_samples(z.shape[-1])
     return float(jnp.mean(jax.vmap(functools.partial(problem.loss, theta))(z)))
 

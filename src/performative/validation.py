@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from performative.precision import in_float64
+
 Floats = NDArray[np.float64]
 Array = TypeVar("Array", bound=NDArray[Any])
+T = TypeVar("T")
 
 
 def is_traced(*values: Any) -> bool:
@@ -42,6 +46,16 @@ def read_only(array: Array) -> Array:
     """The same array, closed to writing."""
     array.setflags(write=False)
     return array
+
+
+@in_float64
+def jax_arrays(tree: T) -> T:
+    """The tree with its NumPy arrays copied to JAX's: functions written in `jax.numpy` may use all that those offer."""
+
+    def converted(leaf: Any) -> Any:
+        return jnp.array(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+    return jax.tree.map(converted, tree)
 
 
 def positive(name: str, value: Any) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -15,7 +16,7 @@ from performative.precision import in_float64
 from performative.problem import LossInData, Problem
 from performative.pytrees import assign, callable_node, pytree
 from performative.randomness import standard_normal
-from performative.validation import finite_array, is_traced
+from performative.validation import Floats, finite_array, is_traced, jax_arrays
 
 Shift = Callable[[Any, Array], Array]
 
@@ -57,7 +58,9 @@ class LocationFamily:
             raise ValueError(
                 f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}"
             )
-        assign(self, base=base, effect=effect, shift=callable_node(apply_effect if shift is None else shift))
+        assign(
+            self, base=base, effect=effect, shift=jax_arrays(callable_node(apply_effect if shift is None else shift))
+        )
 
     @property
     def width(self) -> int:
@@ -75,7 +78,7 @@ class LocationFamily:
 
     def respond(self, normals: Array, theta: Array) -> Array:
         """Z₀ + shift(A, θ), Z₀ made of these numbers."""
-        return self.base.from_normals(normals) + self.shift(self.effect, theta)
+        return self.base.from_normals(normals) + self.shift(jnp.asarray(self.effect), jnp.asarray(theta))
 
     @in_float64
     def sample(self, key: Array, theta: Array, n: int) -> Array:
@@ -84,9 +87,9 @@ class LocationFamily:
 
     def expectation(self, problem: Problem) -> Samples | Moments:
         """D₀ in a form that averages this problem's loss."""
-        theta = np.zeros(problem.dimension)
+        theta = jnp.zeros(problem.dimension)
         pattern = hessian_pattern(LossInData(problem.loss), self.width, theta)
-        smooth = pattern is not None or is_analytic(problem.loss, theta, np.zeros(self.width))
+        smooth = pattern is not None or is_analytic(problem.loss, theta, jnp.zeros(self.width))
         return self.base.expectation(pattern, smooth)
 
     @in_float64
@@ -102,8 +105,12 @@ class LocationFamily:
             return
         random = np.random.default_rng(0)
         theta, effect = random.normal(size=problem.dimension), np.asarray(self.effect)
+
+        def shift(effect: Floats, theta: Floats) -> Floats:
+            return np.asarray(self.shift(jnp.asarray(effect), jnp.asarray(theta)))
+
         try:
-            moved = np.asarray(self.shift(effect, theta))
+            moved = shift(effect, theta)
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"`shift` must take the effect {effect.shape} and a decision ({problem.dimension},), but failed: {error}"
@@ -111,15 +118,15 @@ class LocationFamily:
         if moved.shape != (self.width,):
             raise ValueError(f"`shift` must return the shift of a sample ({self.width},), but returned {moved.shape}")
         other = random.normal(size=problem.dimension)
-        parts = np.asarray(self.shift(effect, other)) + moved
-        together = np.asarray(self.shift(effect, theta + other))
+        parts = shift(effect, other) + moved
+        together = shift(effect, theta + other)
         if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
             raise ValueError(
                 "`shift` must be linear in the decision, but shift(θ + θ') differs from shift(θ) + shift(θ')"
             )
         drawn = random.normal(size=(2, *effect.shape))
-        parts = sum(np.asarray(self.shift(one, theta)) for one in drawn)
-        together = np.asarray(self.shift(drawn.sum(axis=0), theta))
+        parts = np.sum([shift(one, theta) for one in drawn], axis=0)
+        together = shift(drawn.sum(axis=0), theta)
         if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
             raise ValueError(
                 "`shift` must be linear in the effect, but shift(A + A') differs from shift(A) + shift(A')"
