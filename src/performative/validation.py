@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeVar
 
 import jax
@@ -56,6 +57,14 @@ def jax_arrays(tree: T) -> T:
         return jnp.array(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
     return jax.tree.map(converted, tree)
+
+
+def caller_level() -> int:
+    """The `stacklevel` by which a warning given by the calling function points at the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def positive(name: str, value: Any) -> float:
