@@ -78,6 +78,11 @@ NUMBERS = {
     ),
     "product size mismatch": (lambda: pf.Product([SQUARE], [3]), "has dimension 2, but 3 is needed"),
     "contains nan": (lambda: SQUARE.contains([NAN, 0.0]), "`point` must be finite, but got nan at index [0]"),
+    "contains length": (
+        lambda: SQUARE.contains([0.0, 0.0, 0.0]),
+        "`point` must hold 2 numbers like the set, but got 3",
+    ),
+    "constraints length": (lambda: problem([IDLE]).g([0.0, 0.0, 0.0]), "`theta` must have shape (2,), but got (3,)"),
     "linear nan": (lambda: constraints.Linear([1.0, NAN], 0.0), "`coefficients` must be finite, but got nan"),
     "linear bound inf": (lambda: constraints.Linear([1.0], INF), "`bound` must be finite, but got inf"),
     "linear bound count": (
@@ -104,6 +109,10 @@ NUMBERS = {
     "proximity pair": (
         lambda: constraints.Proximity(2, 4, 1.0, pairs=[(0, 2)]),
         "`pairs` must join two different blocks of 0..1, but got (0, 2)",
+    ),
+    "proximity without pairs": (
+        lambda: constraints.Proximity(2, 2, 1.0, pairs=[]),
+        "`pairs` must hold at least one pair, but got none",
     ),
     "proximity itself": (lambda: constraints.Proximity(2, 4, 1.0, pairs=[(1, 1)]), "two different blocks"),
     "proximity bound": (lambda: constraints.Proximity(3, 6, [1.0, 2.0]), "`bound` must be one number or 3"),
@@ -327,7 +336,10 @@ def test_the_risk_is_refused_at_bad_decisions():
     refused(
         "`theta` must be finite, but got nan at index [1]", lambda: pf.performative_risk(PROBLEM, WORLD, [0.0, NAN])
     )
-    refused("dimension 2, but 3 is needed", lambda: pf.performative_risk(PROBLEM, WORLD, [0.0, 0.0, 0.0]))
+    refused(
+        "`theta` must have shape (2,) like the problem's decisions, but got (3,)",
+        lambda: pf.performative_risk(PROBLEM, WORLD, [0.0, 0.0, 0.0]),
+    )
 
 
 @pytest.mark.parametrize("find", [pf.performative_optimum, pf.stable_point])
@@ -358,7 +370,7 @@ def test_an_optimum_is_refused_a_bad_start(find):
         ({"samples": 0}, "`samples` must be a whole number >= 1, but got samples=0"),
         ({"start": [NAN, 0.0]}, "`start` must be finite, but got nan at index [0]"),
         ({"start": [[0.0, 0.0]]}, "`start` must have 1 axes, but got shape (1, 2)"),
-        ({"start": [0.0, 0.0, 0.0]}, "the problem has dimension 2, but 3 is needed"),
+        ({"start": [0.0, 0.0, 0.0]}, "has dimension 2, but 3 is needed for the `effect`, `start`"),
         ({"start": [2.0, 0.0]}, "`start` must lie in the decision set"),
     ],
 )
@@ -375,7 +387,7 @@ def test_bad_options_of_a_method_are_refused(make, options, message):
         ({"exploration": NAN}, "`exploration` must be finite, but got nan"),
         ({"effect": [[NAN, 0.0]]}, "`effect` must be finite, but got nan at index [0, 0]"),
         ({"effect": [1.0, 2.0]}, "`effect` must have 2 axes, but got shape (2,)"),
-        ({"effect": np.ones((2, 3))}, "the problem has dimension 2, but 3 is needed"),
+        ({"effect": np.ones((2, 3))}, "has dimension 2, but 3 is needed for the `effect`, `start`"),
         ({"shift": lambda effect, theta: effect @ theta}, "`effect` must be given with `shift`"),
     ],
 )

@@ -22,6 +22,7 @@ _HOMES = {
     "PrimalDual": "primal_dual",
     "Problem": "problem",
     "Product": "sets",
+    "QuadratureWarning": "environments",
     "Reals": "sets",
     "Simplex": "sets",
     "Solution": "optimum",
@@ -51,7 +52,7 @@ def __getattr__(name: str) -> Any:
 
 if TYPE_CHECKING:
     from performative import constraints, environments, estimators, sets, steps
-    from performative.environments import Empirical, Gaussian, LocationFamily
+    from performative.environments import Empirical, Gaussian, LocationFamily, QuadratureWarning
     from performative.exploration import Alone, Pair
     from performative.methods import apda, oracle, pd_ps
     from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point

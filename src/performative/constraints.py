@@ -16,7 +16,7 @@ from jax import Array
 
 from performative.precision import in_float64
 from performative.pytrees import assign, callable_node, pytree
-from performative.validation import finite_array, symmetric, whole
+from performative.validation import finite_array, jax_arrays, read_only, symmetric, whole
 
 
 class Constraint:
@@ -54,13 +54,13 @@ class Linear(Constraint):
         bounds = finite_array("bound", bound, (0, 1))
         if bounds.ndim and bounds.shape != rows.shape[:1]:
             raise ValueError(f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}")
-        bounds = np.broadcast_to(bounds, rows.shape[:1]).copy()
+        bounds = read_only(np.broadcast_to(bounds, rows.shape[:1]).copy())
         assign(self, coefficients=rows, bound=bounds, names=_names(name, len(rows)), dimension=rows.shape[1])
 
     @in_float64
     def __call__(self, theta: Array) -> Array:
         """A θ − b."""
-        return jnp.sum(self.coefficients * theta, axis=-1) - self.bound
+        return jnp.sum(self.coefficients * jnp.asarray(theta), axis=-1) - self.bound
 
     def declare(self, variable: Any) -> Any:
         """As it stands."""
@@ -80,7 +80,7 @@ class Quadratic(Constraint):
     def __init__(self, matrix: Any, bound: float, linear: Any = None, name: str = "quadratic") -> None:
         matrix = symmetric("matrix", finite_array("matrix", matrix, 2))
         size = matrix.shape[0]
-        linear = np.zeros(size) if linear is None else finite_array("linear", linear, 1)
+        linear = read_only(np.zeros(size)) if linear is None else finite_array("linear", linear, 1)
         if linear.shape != (size,):
             raise ValueError(f"`linear` must have shape {(size,)} like the matrix, but got {linear.shape}")
         bound_ = finite_array("bound", bound, 0)
@@ -89,6 +89,7 @@ class Quadratic(Constraint):
     @in_float64
     def __call__(self, theta: Array) -> Array:
         """θᵀQθ + ⟨c, θ⟩ − b."""
+        theta = jnp.asarray(theta)
         product = jnp.sum(self.matrix * theta, axis=-1)
         return (jnp.sum((product + self.linear) * theta) - self.bound)[None]
 
@@ -131,19 +132,21 @@ class Proximity(Constraint):
         if dimension % blocks:
             raise ValueError(f"`dimension` must be a multiple of `blocks`, but got {dimension=}, {blocks=}")
         chosen = [(i, j) for i in range(blocks) for j in range(i + 1, blocks)] if pairs is None else list(pairs)
+        if not chosen:
+            raise ValueError("`pairs` must hold at least one pair, but got none; leave it out for all pairs")
         for i, j in chosen:
             if not (0 <= i < blocks and 0 <= j < blocks and i != j):
                 raise ValueError(f"`pairs` must join two different blocks of 0..{blocks - 1}, but got {(i, j)}")
         bounds = finite_array("bound", bound, (0, 1))
         if bounds.ndim and bounds.shape != (len(chosen),):
             raise ValueError(f"`bound` must be one number or {len(chosen)}, but got shape {bounds.shape}")
-        on = np.ones(len(chosen), dtype=bool) if active is None else np.asarray(active)
+        on = np.ones(len(chosen), dtype=bool) if active is None else np.array(active)
         if on.shape != (len(chosen),) or on.dtype != bool:
             raise ValueError(f"`active` must be {len(chosen)} booleans, but got {on.dtype} of shape {on.shape}")
         assign(
             self,
-            bound=np.broadcast_to(bounds, len(chosen)).copy(),
-            active=on,
+            bound=read_only(np.broadcast_to(bounds, len(chosen)).copy()),
+            active=read_only(on),
             blocks=blocks,
             pairs=tuple((int(i), int(j)) for i, j in chosen),
             names=tuple(f"{name}[{i},{j}]" for i, j in chosen),
@@ -153,7 +156,7 @@ class Proximity(Constraint):
     @in_float64
     def __call__(self, theta: Array) -> Array:
         """‖θ_i − θ_j‖² − b_ij, or −1 where the pair is off."""
-        rows = theta.reshape(self.blocks, -1)
+        rows = jnp.asarray(theta).reshape(self.blocks, -1)
         apart = rows[:, None] - rows[None]
         left, right = np.asarray(self.pairs).T
         distances = jnp.sum(apart * apart, axis=-1).reshape(-1)[left * self.blocks + right]
@@ -197,12 +200,12 @@ class Function(Constraint):
         if not callable(function):
             raise TypeError(f"`function` must be callable, but got {function!r}")
         named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
-        assign(self, function=callable_node(function), names=named)
+        assign(self, function=jax_arrays(callable_node(function)), names=named)
 
     @in_float64
     def __call__(self, theta: Array) -> Array:
         """The function's values, a scalar counting as one."""
-        return jnp.atleast_1d(self.function(theta))
+        return jnp.atleast_1d(self.function(jnp.asarray(theta, dtype=np.float64)))
 
 
 def _names(name: str | Sequence[str], count: int) -> tuple[str, ...]:

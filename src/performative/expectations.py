@@ -194,7 +194,11 @@ def hessian_pattern(function: Callable[..., Any], size: int, *others: Any) -> Pa
     is taken to be felt. The answer depends on shapes alone, so that it may be asked for inside a compiled function.
     """
     leaves, tree = jax.tree.flatten((function, others))
-    return _hessian_pattern(tree, tuple((np.shape(leaf), np.result_type(leaf)) for leaf in leaves), size)
+    return _hessian_pattern(tree, tuple((np.shape(leaf), _dtype(leaf)) for leaf in leaves), size)
+
+
+def _dtype(leaf: Any) -> Any:
+    return leaf.dtype if hasattr(leaf, "dtype") else np.result_type(leaf)
 
 
 @functools.lru_cache(maxsize=256)
@@ -205,11 +209,11 @@ def _hessian_pattern(tree: Any, shapes: tuple[Any, ...], size: int) -> Pattern |
 
     random = np.random.default_rng(0)
     with precise(), jax.ensure_compile_time_eval():
-        ones = [np.ones(shape, dtype) for shape, dtype in shapes]
-        if polynomial.degree(lambda w: evaluate(w, *ones), np.zeros(size)) > 2:
+        ones = [jnp.ones(shape, dtype) for shape, dtype in shapes]
+        if polynomial.degree(evaluate, jnp.zeros(size), *ones) > 2:
             return None
         floats = all(np.issubdtype(dtype, np.floating) for _, dtype in shapes)
-        if not (floats and polynomial.is_analytic(evaluate, np.zeros(size), *ones)):
+        if not (floats and polynomial.is_analytic(evaluate, jnp.zeros(size), *ones)):
             return Pattern(np.ones((size, size), dtype=bool))
         felt = np.zeros((size, size), dtype=bool)
         for _ in range(2):

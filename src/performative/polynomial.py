@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from performative.precision import in_float64
+from performative.precision import in_float64, precise
 from performative.validation import Floats
 
 _SUMS = {"add", "sub", "add_any"}
@@ -35,31 +36,31 @@ CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_cal
 # Analytic wherever they are finite (a square root is not, at 0): a derivative of such a function that vanishes at random
 # points vanishes everywhere.
 _ANALYTIC = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "sin", "cos", "rsqrt", "div", "erf",
-             "integer_pow"}  # fmt: skip
+             "erfc", "exp2", "sinh", "cosh", "asinh", "atan", "integer_pow"}  # fmt: skip
 _LARGE = 1 << 22
 """Contractions of more products than this are bounded as a whole instead of number by number."""
 
 
 @in_float64
-def degree(function: Callable[[Any], Any], argument: Any) -> float:
-    """The degree of `function` as a polynomial in `argument` (an array), or infinity."""
-    return _analyse(function, argument)[0]
+def degree(function: Callable[..., Any], argument: Any, *others: Any) -> float:
+    """The degree of `function(argument, *others)` as a polynomial in `argument` (arrays), or infinity."""
+    return _analyse(function, (argument, *others), 0)[0]
 
 
 @in_float64
 def is_analytic(function: Callable[..., Any], *arguments: Any) -> bool:
     """Whether `function` is built of analytic operations alone."""
-
-    def in_one(position: int, value: Any) -> Any:
-        return function(*arguments[:position], value, *arguments[position + 1 :])
-
-    return all(_analyse(functools.partial(in_one, i), value)[1] for i, value in enumerate(arguments))
+    return _analyse(function, arguments, None)[1]
 
 
-def _analyse(function: Callable[[Any], Any], argument: Any) -> tuple[float, bool]:
-    closed = jax.make_jaxpr(function)(argument)
+def _analyse(function: Callable[..., Any], arguments: tuple[Any, ...], position: int | None) -> tuple[float, bool]:
+    """The degree in the argument at `position`, or in all together, and whether the function is analytic in it."""
+    # All arguments are traced: the program must not depend on their values.
+    program = jax.make_jaxpr(function)(*arguments).jaxpr
+    counted = [float(position in (None, index)) for index, tree in enumerate(arguments) for _ in jax.tree.leaves(tree)]
+    inputs = [np.full(var.aval.shape, one) for var, one in zip(program.invars, counted, strict=True)]
     state = {"analytic": True}
-    degrees = _walk(closed.jaxpr, [np.ones(var.aval.shape) for var in closed.jaxpr.invars], state)
+    degrees = _walk(program, inputs, state)
     return max((float(np.max(d, initial=0.0)) for d in degrees), default=0.0), state["analytic"]
 
 
@@ -88,6 +89,8 @@ def _outputs(equation: Any, operands: list[Floats], state: dict[str, bool]) -> l
     first = operands[0]
     if name in CALLS and CALLS[name] in params:
         inner = params[CALLS[name]]  # closed, or open for rematerialisation
+        if name == "custom_jvp_call" and str(inner) == _logaddexp(tuple(var.aval for var in equation.invars)):
+            return [np.full(shapes[0], math.inf)]  # analytic, though computed from a maximum and an absolute value
         return _walk(getattr(inner, "jaxpr", inner), operands, state)
     if name in _MOVES:
         return [np.asarray(_MOVES[name](operands, params)).reshape(shapes[0])]
@@ -116,6 +119,17 @@ def _outputs(equation: Any, operands: list[Floats], state: dict[str, bool]) -> l
     if name not in _ANALYTIC:
         state["analytic"] = False
     return [np.full(shape, math.inf) for shape in shapes]
+
+
+@functools.lru_cache(maxsize=64)
+def _logaddexp(arguments: tuple[Any, ...]) -> str | None:
+    """The program of `jax.numpy.logaddexp`, on which softplus and the logarithm of a sigmoid rest as well."""
+    if len(arguments) != 2:
+        return None
+    with precise():
+        like = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in arguments]
+        call = jax.make_jaxpr(jnp.logaddexp)(*like).jaxpr.eqns[-1]
+    return str(call.params.get("call_jaxpr"))
 
 
 def _contract(operands: list[Floats], params: Any) -> Floats:

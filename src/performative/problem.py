@@ -14,7 +14,7 @@ from performative.constraints import Constraint, Function
 from performative.precision import in_float64
 from performative.pytrees import as_node, callable_node, changed, pytree
 from performative.sets import DecisionSet
-from performative.validation import whole
+from performative.validation import jax_arrays, whole
 
 Loss = Callable[[Array, Array], Array]
 
@@ -73,7 +73,7 @@ class Problem:
         given = {name: size for name, size in known.items() if size is not None}
         if len(set(given.values())) > 1:
             raise ValueError(f"all parts of a problem must have one dimension, but got {given}")
-        object.__setattr__(self, "loss", callable_node(loss))
+        object.__setattr__(self, "loss", jax_arrays(callable_node(loss)))
         object.__setattr__(self, "decisions", as_node(decisions))
         listed = tuple(as_node(item) for item in listed)
         object.__setattr__(self, "constraints", listed)
@@ -88,7 +88,10 @@ class Problem:
         """The same problem with d fixed, its constraints counted and named."""
         if self.dimension is not None:
             if self.dimension != dimension:
-                raise ValueError(f"the problem has dimension {self.dimension}, but {dimension} is needed")
+                raise ValueError(
+                    f"the problem has dimension {self.dimension}, but {dimension} is needed for the `effect`, `start` or "
+                    "other decision given with it"
+                )
             return self
         counted: list[Any] = []
         for item in self.constraints:
@@ -109,6 +112,9 @@ class Problem:
     @in_float64
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
+        theta = jnp.asarray(theta, dtype=np.float64)
+        if self.dimension is not None and theta.shape != (self.dimension,):
+            raise ValueError(f"`theta` must have shape ({self.dimension},), but got {theta.shape}")
         if not self.constraints:
             return jnp.zeros((0,))
         return jnp.concatenate([item(theta) for item in self.constraints])

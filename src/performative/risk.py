@@ -31,7 +31,9 @@ class LocationRisk:
     @staticmethod
     def of(problem: Problem, environment: Any) -> LocationRisk:
         """The risk of a problem in a location family, its base distribution brought into a form that averages."""
-        return LocationRisk(problem.loss, environment.shift, environment.effect, environment.expectation(problem))
+        return LocationRisk(
+            problem.loss, environment.shift, jnp.asarray(environment.effect), environment.expectation(problem)
+        )
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""
@@ -48,15 +50,23 @@ def knows_risk(environment: Any) -> bool:
 def performative_risk(problem: Problem, environment: Any, theta: Any, samples: int = 100_000, seed: int = 0) -> float:
     """PR(θ) = E_{Z∼D(θ)} ℓ(θ; Z).
 
-    Exact on a location family where the loss is quadratic in the data or the base is empirical, by quadrature for other
-    losses on a Gaussian base. For any other environment the average over `samples` draws with `seed`.
+    Exact on a location family where the loss is quadratic in the data or the base is empirical. For other losses on a
+    Gaussian base it is a quadrature, with an error relative to the standard deviation of the loss: below 10⁻⁵ for data
+    of one number, and for analytic losses on data of two or three numbers; of order 10⁻³ for losses with kinks on data of
+    two numbers or more, and for any loss on data of more than three. A second rule checks this, and a
+    `QuadratureWarning` says where the loss is too steep for it. For any other environment the average over `samples`
+    draws with `seed`.
     """
-    theta = finite_array("theta", theta, 1)
+    theta = jnp.asarray(finite_array("theta", theta, 1))
+    if problem.dimension not in (None, theta.shape[0]):
+        raise ValueError(
+            f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
+        )
     problem = problem.of_dimension(theta.shape[0])
     if knows_risk(environment):
-        environment.check(problem)
-        return float(_location_risk(problem, environment, jnp.asarray(theta)))
-    z = environment.sample(new_key(seed), jnp.asarray(theta), whole("samples", samples, 1))
+        environment.check(problem, theta)
+        return float(_location_risk(problem, environment, theta))
+    z = environment.sample(new_key(seed), theta, whole("samples", samples, 1))
     problem.check_samples(z.shape[-1])
     return float(jnp.mean(jax.vmap(functools.partial(problem.loss, theta))(z)))
 

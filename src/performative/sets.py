@@ -12,7 +12,7 @@ from jax import Array
 
 from performative.precision import in_float64
 from performative.pytrees import assign, pytree
-from performative.validation import finite_array, positive, whole
+from performative.validation import finite_array, positive, read_only, whole
 
 
 class DecisionSet:
@@ -39,6 +39,8 @@ class DecisionSet:
     def contains(self, point: Any, tolerance: float = 1e-9) -> bool:
         """Whether ‖point − Π_Θ(point)‖ ≤ tolerance · max(1, ‖point‖), the allowance being for rounding."""
         point = finite_array("point", point, 1)
+        if self.dimension not in (None, point.shape[0]):
+            raise ValueError(f"`point` must hold {self.dimension} numbers like the set, but got {point.shape[0]}")
         gap = np.linalg.norm(point - np.asarray(self.project(point)))
         return bool(gap <= tolerance * max(1.0, float(np.linalg.norm(point))))
 
@@ -65,7 +67,7 @@ class Box(DecisionSet):
         lower, upper = finite_array("lower", self.lower, (0, 1)), finite_array("upper", self.upper, (0, 1))
         if lower.ndim and upper.ndim and lower.shape != upper.shape:
             raise ValueError(f"`lower` and `upper` must have the same shape, but got {lower.shape} and {upper.shape}")
-        lower, upper = (bound.copy() for bound in np.broadcast_arrays(lower, upper))
+        lower, upper = (read_only(bound.copy()) for bound in np.broadcast_arrays(lower, upper))
         for index in np.argwhere(~(lower <= upper))[:1]:
             low, high = lower[tuple(index)], upper[tuple(index)]
             where = f" at index {index[0]}" if lower.ndim else ""
@@ -88,7 +90,7 @@ class Box(DecisionSet):
     @in_float64
     def project(self, point: Any) -> Array:
         """Clip each entry."""
-        return jnp.clip(point, self.lower, self.upper)
+        return jnp.clip(_floats(point), self.lower, self.upper)
 
     def declare(self, variable: Any) -> list[Any]:
         """Two elementwise inequalities."""
@@ -117,7 +119,7 @@ class Ball(DecisionSet):
     def project(self, point: Any) -> Array:
         """Shrink the distance to the center to at most the radius."""
         center = 0.0 if self.center is None else self.center
-        offset = point - center
+        offset = _floats(point) - center
         length, small = jnp.sqrt(jnp.sum(offset * offset)), offset * 2.0**-540
         length = jnp.where(
             jnp.isfinite(length), length, jnp.sqrt(jnp.sum(small * small)) * 2.0**540
@@ -149,7 +151,7 @@ class Simplex(DecisionSet):
     @in_float64
     def project(self, point: Any) -> Array:
         """See `project_simplex`."""
-        return project_simplex(point, self.total)
+        return project_simplex(_floats(point), self.total)
 
     def declare(self, variable: Any) -> list[Any]:
         """Non-negative entries and one equality."""
@@ -176,6 +178,7 @@ class Budget(DecisionSet):
     @in_float64
     def project(self, point: Any) -> Array:
         """Drop the negative part; where that is over budget, project on the simplex."""
+        point = _floats(point)
         kept = jnp.maximum(point, 0.0)
         return jnp.where(jnp.sum(kept) <= self.total, kept, project_simplex(point, self.total))
 
@@ -203,6 +206,7 @@ class HalfSpace(DecisionSet):
     @in_float64
     def project(self, point: Any) -> Array:
         """Step back along the normal by the excess."""
+        point = _floats(point)
         excess = jnp.maximum(jnp.sum(self.normal * point) - self.offset, 0.0)
         return point - self.normal * (excess / jnp.sum(self.normal * self.normal))
 
@@ -223,7 +227,7 @@ class Reals(DecisionSet):
     @in_float64
     def project(self, point: Any) -> Array:
         """Every point is its own projection."""
-        return jnp.asarray(point)
+        return _floats(point)
 
     def declare(self, variable: Any) -> list[Any]:
         """No constraint."""
@@ -259,7 +263,7 @@ class Product(DecisionSet):
     @in_float64
     def project(self, point: Any) -> Array:
         """Each stretch on its own set."""
-        return jnp.concatenate([part.project(piece) for part, piece in self._pieces(jnp.asarray(point))])
+        return jnp.concatenate([part.project(piece) for part, piece in self._pieces(_floats(point))])
 
     def declare(self, variable: Any) -> list[Any]:
         """The parts' constraints together."""
@@ -281,6 +285,11 @@ def project_simplex(point: Array, total: Any) -> Array:
     support = jnp.sum(descending > excess)
     tau = jnp.sum(jnp.where(count == support, excess, 0.0))
     return jnp.maximum(point - tau, 0.0)
+
+
+def _floats(point: Any) -> Array:
+    """A point given as a list, or in whole numbers, as an array of floats."""
+    return jnp.asarray(point, dtype=np.float64)
 
 
 def _size(dimension: Any) -> int | None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from performative.precision import in_float64
+
 Floats = NDArray[np.float64]
 MOST_SEED = 2**63 - 1
+Array = TypeVar("Array", bound=NDArray[Any])
+T = TypeVar("T")
 
 
 def is_traced(*values: Any) -> bool:
@@ -18,11 +24,14 @@ def is_traced(*values: Any) -> bool:
 
 
 def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Floats:
-    """`value` as a float64 array of the allowed number of axes, every entry finite."""
+    """A read-only copy of `value` as float64, of the allowed number of axes, every entry finite.
+
+    It is a copy, so that what is built of it does not change with the caller's array.
+    """
     try:
         if value is None:
             raise TypeError("None is not a number")
-        array = np.asarray(value, dtype=np.float64)
+        array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be numbers, but got {value!r}") from error
     allowed = (ndim,) if isinstance(ndim, int) else ndim
@@ -32,7 +41,31 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
     if not np.all(np.isfinite(array)):
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
+    return read_only(array)
+
+
+def read_only(array: Array) -> Array:
+    """The same array, closed to writing."""
+    array.setflags(write=False)
     return array
+
+
+@in_float64
+def jax_arrays(tree: T) -> T:
+    """The tree with its NumPy arrays copied to JAX's: functions written in `jax.numpy` may use all that those offer."""
+
+    def converted(leaf: Any) -> Any:
+        return jnp.array(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+    return jax.tree.map(converted, tree)
+
+
+def caller_level() -> int:
+    """The `stacklevel` by which a warning given by the calling function points at the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def positive(name: str, value: Any) -> float:

@@ -1,6 +1,6 @@
 """The world: how data answer a decision."""
 
 from performative.environments.bases import Base, Empirical, Gaussian
-from performative.environments.location import Environment, LocationFamily, apply_effect
+from performative.environments.location import Environment, LocationFamily, QuadratureWarning, apply_effect
 
-__all__ = ["Base", "Empirical", "Environment", "Gaussian", "LocationFamily", "apply_effect"]
+__all__ = ["Base", "Empirical", "Environment", "Gaussian", "LocationFamily", "QuadratureWarning", "apply_effect"]

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.environments.bases import Base
-from performative.expectations import Moments, Samples, hessian_pattern
+from performative.environments.bases import Base, Gaussian, promised_accuracy
+from performative.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.polynomial import is_analytic
 from performative.precision import in_float64
 from performative.problem import LossInData, Problem
 from performative.pytrees import assign, callable_node, pytree
 from performative.randomness import standard_normal
-from performative.validation import finite_array, is_traced
+from performative.validation import Floats, caller_level, finite_array, is_traced, jax_arrays
 
 Shift = Callable[[Any, Array], Array]
+
+
+class QuadratureWarning(UserWarning):
+    """A loss is averaged over a Gaussian base less accurately than the rule promises."""
 
 
 class Environment(Protocol):
@@ -57,7 +65,9 @@ class LocationFamily:
             raise ValueError(
                 f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}"
             )
-        assign(self, base=base, effect=effect, shift=callable_node(apply_effect if shift is None else shift))
+        assign(
+            self, base=base, effect=effect, shift=jax_arrays(callable_node(apply_effect if shift is None else shift))
+        )
 
     @property
     def width(self) -> int:
@@ -75,7 +85,7 @@ class LocationFamily:
 
     def respond(self, normals: Array, theta: Array) -> Array:
         """Z₀ + shift(A, θ), Z₀ made of these numbers."""
-        return self.base.from_normals(normals) + self.shift(self.effect, theta)
+        return self.base.from_normals(normals) + self.shift(jnp.asarray(self.effect), jnp.asarray(theta))
 
     @in_float64
     def sample(self, key: Array, theta: Array, n: int) -> Array:
@@ -84,14 +94,41 @@ class LocationFamily:
 
     def expectation(self, problem: Problem) -> Samples | Moments:
         """D₀ in a form that averages this problem's loss."""
-        theta = np.zeros(problem.dimension)
+        return self.base.expectation(*self._kind(problem))
+
+    def _kind(self, problem: Problem) -> tuple[Pattern | None, bool]:
+        """The pattern of a loss that is quadratic in the data, and whether the loss is smooth."""
+        theta = jnp.zeros(problem.dimension)
         pattern = hessian_pattern(LossInData(problem.loss), self.width, theta)
-        smooth = pattern is not None or is_analytic(problem.loss, theta, np.zeros(self.width))
-        return self.base.expectation(pattern, smooth)
+        return pattern, pattern is not None or is_analytic(problem.loss, theta, jnp.zeros(self.width))
 
     @in_float64
-    def check(self, problem: Problem) -> None:
-        """Refuse a shift that does not fit the data, or is not bilinear, and a loss that does not fit either."""
+    def check(self, problem: Problem, theta: Any = None) -> None:
+        """Refuse a shift that does not fit the data, or is not bilinear, and a loss that does not fit either.
+
+        Warn of a loss that the base's nodes do not average accurately, at `theta` or, left out, at any of eight decisions.
+        """
+        self._check_shift(problem)
+        if not is_traced(self, problem):
+            self._check_accuracy(problem, _some_decisions(problem) if theta is None else np.asarray(theta)[None])
+
+    def _check_accuracy(self, problem: Problem, decisions: Floats) -> None:
+        pattern, smooth = self._kind(problem)
+        if pattern is not None or not isinstance(self.base, Gaussian):
+            return
+        errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(decisions), smooth)))
+        promised = promised_accuracy(self.width, smooth)
+        if np.max(errors) > promised:
+            warnings.warn(
+                "the quadrature nodes that stand for a Gaussian base must average the loss with an error below "
+                f"{promised:.0e} of its standard deviation, but it is about {np.max(errors):.1e} at the decision "
+                f"{decisions[np.argmax(errors)]}: the loss is too steep on the scale of the base. "
+                "An Empirical base of many samples is averaged exactly",
+                QuadratureWarning,
+                stacklevel=caller_level(),
+            )
+
+    def _check_shift(self, problem: Problem) -> None:
         if self.dimension is not None and self.dimension != problem.dimension:
             raise ValueError(
                 f"`effect` must have one column for each of the {problem.dimension} numbers in a decision, "
@@ -102,8 +139,12 @@ class LocationFamily:
             return
         random = np.random.default_rng(0)
         theta, effect = random.normal(size=problem.dimension), np.asarray(self.effect)
+
+        def shift(effect: Floats, theta: Floats) -> Floats:
+            return np.asarray(self.shift(jnp.asarray(effect), jnp.asarray(theta)))
+
         try:
-            moved = np.asarray(self.shift(effect, theta))
+            moved = shift(effect, theta)
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"`shift` must take the effect {effect.shape} and a decision ({problem.dimension},), but failed: {error}"
@@ -111,16 +152,40 @@ class LocationFamily:
         if moved.shape != (self.width,):
             raise ValueError(f"`shift` must return the shift of a sample ({self.width},), but returned {moved.shape}")
         other = random.normal(size=problem.dimension)
-        parts = np.asarray(self.shift(effect, other)) + moved
-        together = np.asarray(self.shift(effect, theta + other))
+        parts = shift(effect, other) + moved
+        together = shift(effect, theta + other)
         if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
             raise ValueError(
                 "`shift` must be linear in the decision, but shift(θ + θ') differs from shift(θ) + shift(θ')"
             )
         drawn = random.normal(size=(2, *effect.shape))
-        parts = sum(np.asarray(self.shift(one, theta)) for one in drawn)
-        together = np.asarray(self.shift(drawn.sum(axis=0), theta))
+        parts = np.sum([shift(one, theta) for one in drawn], axis=0)
+        together = shift(drawn.sum(axis=0), theta)
         if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
             raise ValueError(
                 "`shift` must be linear in the effect, but shift(A + A') differs from shift(A) + shift(A')"
             )
+
+
+@functools.partial(jax.jit, static_argnames="smooth")
+def _disagreement(problem: Problem, environment: LocationFamily, decisions: Array, smooth: bool) -> Array:
+    """How far the averages over the nodes and over their displaced twin differ at each decision, in spreads of the loss."""
+    rule, twin = (environment.base.nodes(smooth, displaced) for displaced in (False, True))
+
+    def at(theta: Array) -> Array:
+        moved = environment.shift(environment.effect, theta)
+        loss: Callable[[Array], Array] = lambda z0: problem.loss(theta, z0 + moved)  # noqa: E731
+        mean = rule.mean(loss)
+        spread = jnp.sqrt(rule.mean(lambda z0: (loss(z0) - mean) ** 2))
+        # Where the loss hardly depends on the data, rounding is no error of the rule.
+        return jnp.abs(twin.mean(loss) - mean) / (spread + 1e-9 * jnp.abs(mean))
+
+    return jax.lax.map(at, decisions)
+
+
+def _some_decisions(problem: Problem) -> Floats:
+    """Decisions (8, d) of the set at random: the projections of 0 and of normal numbers."""
+    drawn = np.random.default_rng(0).normal(size=(8, problem.dimension)) * min(problem.decisions.radius, 10.0)
+    drawn[0] = 0.0
+    points = drawn / np.sqrt(problem.dimension)
+    return np.stack([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points])
