@@ -189,9 +189,8 @@ def large_loss(theta: jax.Array, z: jax.Array) -> jax.Array:
 def memory() -> list[Row]:
     """Target 5: peak memory of a worker, and that it does not grow with the rounds."""
     script = (
-        "import resource, sys; from performative.experiments import reproduce; "
-        "reproduce.reproduce('regression', rounds=int(sys.argv[1]), realizations=50); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "import sys; from benchmarks.memory import peak; from performative.experiments import reproduce; "
+        "reproduce.reproduce('regression', rounds=int(sys.argv[1]), realizations=50); print(peak())"
     )
     peaks = []
     for rounds in (300, 3000):

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.memory import peak
+
 RESULTS = Path(__file__).parent / "scaling.md"
 USUAL = {"rounds": 2000, "realizations": 50, "dimension": 10, "samples": 1000, "constraints": 1, "loss": "quadratic"}
 AXES: dict[str, list[dict[str, Any]]] = {
@@ -35,8 +37,6 @@ AXES: dict[str, list[dict[str, Any]]] = {
 
 def run(point: dict[str, Any]) -> None:
     """Measure one point and print it: seconds a round, and the peak memory in MB."""
-    import resource
-
     import jax
     import jax.numpy as jnp
 
@@ -79,8 +79,7 @@ def run(point: dict[str, Any]) -> None:
     short = max(point["rounds"] // 10, 10)
     seconds(short)  # compiles
     slope = min(seconds(point["rounds"]) - seconds(short) for _ in range(2)) / (point["rounds"] - short)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"round": slope, "total": slope * point["rounds"], "memory": peak, "jax": jax.__version__}))
+    print(json.dumps({"round": slope, "total": slope * point["rounds"], "memory": peak(), "jax": jax.__version__}))
 
 
 def measured(point: dict[str, Any]) -> dict[str, float]:
