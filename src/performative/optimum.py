@@ -75,7 +75,7 @@ def performative_optimum(problem: Problem, environment: Any, start: Any = None) 
         point, hessians = _minimised(risk, problem, theta)
         reason = _bent_downwards("the performative risk", [survey.scale * h for h in hessians], survey.scale)
     if reason is not None:
-        point, count = _best_of_starts(risk, problem, theta, survey)
+        point, count = _best_of_starts(risk, problem, theta)
         message = f"local: {reason}; the best of the KKT points that {count} of {STARTS + 1} starts led to"
     return _certified(problem, environment, point, survey.scale, reason is not None, message)
 
@@ -111,7 +111,7 @@ def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solut
             message = f"global: the risk on frozen data is convex ({survey.extent})"
             return _certified(problem, environment, point, scale, False, message)
         risk = _normalised(frozen(point.decision), problem, scale)
-        better, count = _best_of_starts(risk, problem, point.decision, survey)
+        better, count = _best_of_starts(risk, problem, point.decision)
         gain = scale * float(risk(point.decision).value - risk(better.decision).value)
         searched = f"the least risk on the same data of the KKT points that {count} of {STARTS + 1} starts led to"
         if gain <= 1e-9 * scale * max(1.0, abs(float(risk(point.decision).value))):
@@ -202,19 +202,13 @@ class Survey(NamedTuple):
     models: list[Model]
     quadratic: bool
 
-    def starts(self) -> list[Floats]:
-        """The points with the smallest risk, and as many others."""
-        order = np.argsort([float(model.value) for model in self.models], kind="stable")[: STARTS // 2]
-        others = [index for index in range(1, len(self.points)) if index not in order]
-        return [self.points[index] for index in [*order, *others][:STARTS]]
-
     @property
     def scale(self) -> float:
         """The usual size of the gradient: a quarter of the points has a smaller one, flat stretches left out."""
         sizes = np.array([np.linalg.norm(model.gradient) for model in self.models])
-        rounding = 1e-15 * max((abs(float(model.value)) for model in self.models), default=0.0)
-        sizes = sizes[sizes > max(1e-12 * np.max(sizes, initial=0.0), rounding)]
-        return float(np.quantile(sizes, 0.25)) if sizes.size else rounding or 1.0
+        rounding = 1e-15 * np.array([abs(float(model.value)) for model in self.models])
+        steep = sizes > rounding
+        return float(np.quantile(sizes[steep], 0.25)) if np.any(steep) else float(np.max(rounding)) or 1.0
 
     @property
     def extent(self) -> str:
@@ -243,7 +237,7 @@ def _survey(
     return Survey(np.stack(points)[finite], kept, False)
 
 
-def _spread(problem: Problem, theta: Floats) -> list[Floats]:
+def _spread(problem: Problem, theta: Floats, pairs: int = 4) -> list[Floats]:
     """Points of Θ, always the same: first as far as Θ goes, then around θ; inside and on the boundary."""
     random = np.random.default_rng(0)
     radius = problem.decisions.radius
@@ -251,11 +245,11 @@ def _spread(problem: Problem, theta: Floats) -> list[Floats]:
     reach = (np.zeros_like(theta), 4 * radius) if np.isfinite(radius) else (theta, 10 * near)
     points = []
     for center, length in (reach, (theta, near)):
-        moves = length * random.normal(size=(4, problem.dimension))
+        moves = length * random.normal(size=(pairs, problem.dimension))
         drawn = [_projected(problem, center + sign * move) for move in moves for sign in (1, -1)]
-        weights = random.uniform(size=8)
+        weights = random.uniform(size=2 * pairs)
         mixed = [w * one + (1 - w) * other for w, one, other in zip(weights, drawn, drawn[1:] + drawn[:1], strict=True)]
-        points += [*mixed, *drawn[:4]]
+        points += [*mixed, *drawn[:pairs]]
     return points
 
 
@@ -286,13 +280,11 @@ def _minimised(
     return point, hessians
 
 
-def _best_of_starts(
-    risk: Callable[[Floats], Model], problem: Problem, theta: Floats, survey: Survey
-) -> tuple[Point, int]:
+def _best_of_starts(risk: Callable[[Floats], Model], problem: Problem, theta: Floats) -> tuple[Point, int]:
     """The best of the KKT points that are reached from θ and from other starts, and how many there are."""
     found: list[tuple[bool, float, Point]] = []
     failure: Exception = SolverFailed("no start led to a KKT point")
-    for start in [theta, *(_feasible(problem, theta, point) for point in survey.starts())]:
+    for start in [theta, *_starts(risk, problem, theta)]:
         try:
             point, _ = _minimised(risk, problem, start, bend=1.0)
         except (SolverFailed, ValueError) as error:
@@ -307,6 +299,17 @@ def _best_of_starts(
         if other[0] < best[0] or (other[0] == best[0] and other[1] < best[1] - 1e-9 * max(1.0, abs(best[1]))):
             best = other
     return best[2], sum(not bad for bad, _, _ in found)
+
+
+def _starts(risk: Callable[[Floats], Model], problem: Problem, theta: Floats) -> list[Floats]:
+    """The points with the least risk among feasible ones all over Θ that are not close to one another."""
+    points = [_feasible(problem, theta, point) for point in _spread(problem, theta, 32)]
+    close = 0.25 * np.median([np.linalg.norm(point - theta) for point in points])
+    chosen: list[Floats] = []
+    for index in np.argsort([float(risk(point).value) for point in points], kind="stable"):
+        if len(chosen) < STARTS and all(np.linalg.norm(points[index] - other) >= close for other in chosen):
+            chosen.append(points[index])
+    return chosen
 
 
 def _feasible(problem: Problem, theta: Floats, point: Floats) -> Floats:
