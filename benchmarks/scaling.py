@@ -19,12 +19,12 @@ import numpy as np
 from benchmarks.memory import peak
 
 RESULTS = Path(__file__).parent / "scaling.md"
-USUAL = {"rounds": 2000, "realizations": 50, "dimension": 10, "samples": 1000, "constraints": 1, "loss": "quadratic"}
+USUAL = {"rounds": 10_000, "realizations": 50, "dimension": 10, "samples": 1000, "constraints": 1, "loss": "quadratic"}
 AXES: dict[str, list[dict[str, Any]]] = {
-    "rounds T": [{"rounds": rounds} for rounds in (2_000, 20_000, 200_000)],
+    "rounds T": [{"rounds": rounds} for rounds in (5_000, 50_000, 500_000)],
     "realisations R": [{"realizations": count} for count in (25, 50, 100, 200, 400)],
     "dimension d, dense effect, R = 10": [
-        {"dimension": size, "realizations": 10, "rounds": max(60, 200_000 // size**2)}
+        {"dimension": size, "realizations": 10, "rounds": max(100, 1_000_000 // size**2)}
         for size in (10, 30, 100, 300, 1000)
     ],
     "base samples n, loss quadratic in the data": [{"samples": count} for count in (100, 1_000, 10_000)],

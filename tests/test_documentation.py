@@ -1,9 +1,13 @@
 """README and docs are run by the tests."""
 
+import functools
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,3 +46,32 @@ def test_help_does_not_import_the_heavy_libraries():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+@functools.cache
+def full_scale(experiment):
+    summary = json.loads((ROOT / "docs" / "reproduction" / experiment / "summary.json").read_text())
+    assert (summary["rounds"], summary["realizations"]) == (1_000_000, 100)
+    return {(row["sensitivity"], row["method"]): row["final"]["relative_regret"]["mean"] for row in summary["settings"]}
+
+
+@pytest.mark.parametrize("experiment", ["regression", "portfolio"])
+def test_tables_of_the_full_run_show_its_summary(experiment):
+    regret = full_scale(experiment)
+    text = (ROOT / "docs" / "reproduction" / "README.md").read_text()
+    for (sensitivity, method), value in regret.items():
+        assert f"| {sensitivity:g} | `{method}` | {value:.3g} (" in text
+    for sensitivity in (1.0, 10.0):
+        shown = [regret[sensitivity, method] for method in ("apda", "oracle", "pd-ps", "apda-recycle")]
+        row = f"| {experiment} | {sensitivity:g} | " + " | ".join(f"{value:.3g}" for value in shown) + " |"
+        assert row in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("experiment", ["regression", "portfolio"])
+def test_at_full_scale_apda_ends_within_ten_per_cent_of_the_oracle(experiment):
+    regret = full_scale(experiment)
+    assert regret[1.0, "apda"] == pytest.approx(regret[1.0, "oracle"], rel=0.1)
+
+
+def test_at_full_scale_the_stable_method_does_not_converge_where_the_reaction_is_strong():
+    assert full_scale("regression")[10.0, "pd-ps"] > 1

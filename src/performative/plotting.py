@@ -48,7 +48,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def _panel(axes: Any, dataset: xr.Dataset, variable: str, handles: dict[str, Any]) -> None:
     rounds = dataset["round"].values
-    lowest = np.inf
+    lowest, highest = np.inf, 0.0
     signed = False
     for s, sensitivity in enumerate(dataset.sensitivity.values):
         for m, method in enumerate(dataset.method.values):
@@ -59,6 +59,7 @@ def _panel(axes: Any, dataset: xr.Dataset, variable: str, handles: dict[str, Any
             low, high = values.quantile([0.1, 0.9], dim="realization").values
             signed |= bool(np.any(mean < 0))
             lowest = min(lowest, float(np.min(np.abs(mean[mean != 0]), initial=np.inf)))
+            highest = max(highest, float(np.max(np.abs(mean))))
             (line,) = axes.plot(
                 rounds,
                 mean,
@@ -73,7 +74,9 @@ def _panel(axes: Any, dataset: xr.Dataset, variable: str, handles: dict[str, Any
             axes.fill_between(rounds, low, high, color=_COLOURS[m], alpha=0.12, linewidth=0)
             handles.setdefault(f"{method}, ε = {sensitivity:g}", line)
     axes.set_xscale("log")
-    if signed:
+    if signed and highest < 10 * lowest:
+        axes.axhline(0.0, color="0.4", linewidth=0.8)  # within a decade of each other: a plain scale
+    elif signed:
         threshold = 10.0 ** np.floor(np.log10(max(lowest, 1e-6)))
         axes.set_yscale("symlog", linthresh=max(threshold, 1e-4))
         axes.axhline(0.0, color="0.4", linewidth=0.8)
