@@ -17,6 +17,7 @@ from scipy import integrate, optimize, special, stats
 import performative as pf
 from performative import expectations, polynomial
 from performative.experiments import regression
+from performative.metrics import Truth
 from performative.precision import precise
 from performative.problem import LossInData
 
@@ -523,3 +524,15 @@ def test_kinks_are_averaged_as_accurately_as_promised_without_a_warning(width):
 def test_a_loss_that_does_not_depend_on_the_data_is_no_cause_for_warning():
     problem, environment = scalar(lambda theta, z: 1e6 + jnp.exp(theta[0]) + 0.0 * jnp.exp(z[0]), 0.0, 1.0)
     assert pf.performative_risk(problem, environment, [0.4]) == pytest.approx(1e6 + math.exp(0.4), rel=1e-12)
+
+
+@pytest.mark.parametrize(("steepness", "steps"), [(1.0, 128), (30.0, 512), (500.0, None)])
+def test_a_coarse_grid_measures_a_gentle_loss_and_the_usual_one_a_steep_one(steepness, steps):
+    environment = pf.LocationFamily(pf.Gaussian([0.2], [1.0]), [[0.3]])
+    problem = pf.Problem(lambda t, z: jnp.log1p(jnp.exp(-steepness * t[0] * z[0])) + t[0] ** 2, pf.Box([-1], [1]))
+    with precise():
+        assert environment.coarse_enough(problem) == steps
+        truth = Truth.of(problem, environment, pf.performative_optimum(problem, environment))
+        excess = float(truth.excess(jnp.asarray([0.7])))
+    expected = pf.performative_risk(problem, environment, [0.7]) - float(truth.optimum.risk)
+    assert excess == pytest.approx(expected, rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -44,14 +45,15 @@ class Truth:
         """The truth of a problem in an environment."""
         if optimum is None or not knows_risk(environment):
             return Truth(problem, None, None)
-        return Truth(problem, _excess(problem, environment, optimum), optimum)
+        steps = environment.coarse_enough(problem) if hasattr(environment, "coarse_enough") else None
+        return Truth(problem, _excess(problem, environment, optimum, steps), optimum)
 
 
-@jax.jit
-def _excess(problem: Problem, environment: Any, optimum: Solution) -> Excess | QuadraticForm:
-    risk = LocationRisk.of(problem, environment)
+@functools.partial(jax.jit, static_argnames="steps")
+def _excess(problem: Problem, environment: Any, optimum: Solution, steps: int | None) -> Excess | QuadraticForm:
+    risk = LocationRisk.of(problem, environment, steps)
     form = QuadraticForm.of(risk, optimum.decision)
-    return Excess(risk, optimum.risk) if form is None else changed(form, value=jnp.zeros(()))
+    return Excess(risk, risk(optimum.decision)) if form is None else changed(form, value=jnp.zeros(()))
 
 
 @pytree()

@@ -29,11 +29,10 @@ class LocationRisk:
     base: Any
 
     @staticmethod
-    def of(problem: Problem, environment: Any) -> LocationRisk:
+    def of(problem: Problem, environment: Any, steps: int | None = None) -> LocationRisk:
         """The risk of a problem in a location family, its base distribution brought into a form that averages."""
-        return LocationRisk(
-            problem.loss, environment.shift, jnp.asarray(environment.effect), environment.expectation(problem)
-        )
+        base = environment.expectation(problem, steps) if steps else environment.expectation(problem)
+        return LocationRisk(problem.loss, environment.shift, jnp.asarray(environment.effect), base)
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""

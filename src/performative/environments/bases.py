@@ -91,12 +91,12 @@ class Gaussian:
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
         """Exact moments; without a pattern the nodes of `standard_normal_nodes`."""
         if pattern is None:
-            return self.nodes(smooth)
+            return self.nodes(standard_normal_nodes(self.width, smooth))
         return Moments(jnp.asarray(self.mean), pattern.compress(self.full_covariance()), pattern)
 
-    def nodes(self, smooth: bool, displaced: bool = False) -> Samples:
-        """The rule of `standard_normal_nodes`, or its displaced twin."""
-        nodes, weights = standard_normal_nodes(self.width, smooth, displaced)
+    def nodes(self, rule: tuple[Floats, Floats]) -> Samples:
+        """The nodes and weights of a rule for N(0, I), carried over to this distribution."""
+        nodes, weights = rule
         return Samples(jax.vmap(self.colour)(jnp.asarray(nodes)), jnp.asarray(weights))
 
     def full_covariance(self) -> Array:
@@ -141,8 +141,8 @@ class Empirical:
         return from_samples(jnp.asarray(self.samples), pattern)
 
 
-_GRIDS = {1: (10.0, 4096), 2: (9.0, 128), 3: (8.0, 32)}
-"""For each width the radius of the grid, in standard deviations, and its steps from end to end."""
+_GRIDS = {1: (10.0, (128, 512, 4096)), 2: (9.0, (32, 64, 128)), 3: (8.0, (16, 32))}
+"""For each width the radius of the grid, in standard deviations, and its steps from end to end, coarse to fine."""
 
 
 def _on_grid(width: int, smooth: bool) -> bool:
@@ -154,8 +154,15 @@ def promised_accuracy(width: int, smooth: bool) -> float:
     return 1e-5 if _on_grid(width, smooth) else 1e-2
 
 
+def coarser_grids(width: int) -> tuple[int, ...]:
+    """The steps of the grids that are coarser than the usual one, coarsest first."""
+    return _GRIDS[width][1][:-1] if width in _GRIDS else ()
+
+
 @functools.cache
-def standard_normal_nodes(width: int, smooth: bool, displaced: bool = False) -> tuple[Floats, Floats]:
+def standard_normal_nodes(
+    width: int, smooth: bool, displaced: bool = False, steps: int | None = None
+) -> tuple[Floats, Floats]:
     """Nodes (n, width) and weights (n,) for averages over N(0, I).
 
     Functions of one variable, and smooth ones of two or three: the trapezoidal rule, on all grid points within 10, 9 or 8
@@ -166,12 +173,13 @@ def standard_normal_nodes(width: int, smooth: bool, displaced: bool = False) -> 
     Anything else: 4096 scrambled Sobol points, error of order 10⁻³ of the function's spread.
 
     The `displaced` twin is the same grid moved by part of a step, or another scrambling: as accurate, with errors of its
-    own, so that the difference of the two averages tells the error of either.
+    own, so that the difference of the two averages tells the error of either. `steps` is one of `coarser_grids`.
     """
     from scipy import stats
 
     if _on_grid(width, smooth):
-        radius, steps = _GRIDS[width]
+        radius, usual = _GRIDS[width]
+        steps = steps or usual[-1]
         along = np.arange(-steps / 2, steps / 2 + 1)
         # Irrational parts of a step, which no symmetry of a function hides.
         parts = np.sqrt([2.0, 3.0, 5.0])[:width] % 1.0 if displaced else np.zeros(width)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -12,7 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.environments.bases import Base, Gaussian, promised_accuracy
+from performative.environments.bases import (
+    Base,
+    Gaussian,
+    coarser_grids,
+    promised_accuracy,
+    standard_normal_nodes,
+)
 from performative.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.polynomial import is_analytic
 from performative.precision import in_float64
@@ -92,9 +97,28 @@ class LocationFamily:
         """n samples (n, k) of Z ∼ D(θ)."""
         return self.respond(standard_normal(key, self.normals(n)), theta)
 
-    def expectation(self, problem: Problem) -> Samples | Moments:
-        """D₀ in a form that averages this problem's loss."""
-        return self.base.expectation(*self._kind(problem))
+    def expectation(self, problem: Problem, steps: int | None = None) -> Samples | Moments:
+        """D₀ in a form that averages this problem's loss, over the grid of `steps` that `coarse_enough` found."""
+        pattern, smooth = self._kind(problem)
+        if steps is not None:
+            return self.base.nodes(standard_normal_nodes(self.width, smooth, steps=steps))
+        return self.base.expectation(pattern, smooth)
+
+    def coarse_enough(self, problem: Problem) -> int | None:
+        """The steps of the coarsest grid that averages this loss as well as the usual one, at each of eight decisions.
+
+        None if there is no grid, or none but the usual one. A simulation measures the risk in every round, where the nodes
+        of a fine grid would take most of the time.
+        """
+        pattern, smooth = self._kind(problem)
+        if pattern is not None or not smooth or not isinstance(self.base, Gaussian):
+            return None
+        decisions, usual = jnp.asarray(_some_decisions(problem)), standard_normal_nodes(self.width, smooth)
+        for steps in coarser_grids(self.width):
+            coarse = standard_normal_nodes(self.width, smooth, steps=steps)
+            if np.all(np.asarray(_disagreement(problem, self, decisions, usual, coarse)) <= 1e-6):
+                return steps
+        return None
 
     def _kind(self, problem: Problem) -> tuple[Pattern | None, bool]:
         """The pattern of a loss that is quadratic in the data, and whether the loss is smooth."""
@@ -116,7 +140,8 @@ class LocationFamily:
         pattern, smooth = self._kind(problem)
         if pattern is not None or not isinstance(self.base, Gaussian):
             return
-        errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(decisions), smooth)))
+        rules = [standard_normal_nodes(self.width, smooth, displaced) for displaced in (False, True)]
+        errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(decisions), *rules)))
         promised = promised_accuracy(self.width, smooth)
         if np.max(errors) > promised:
             warnings.warn(
@@ -167,10 +192,10 @@ class LocationFamily:
             )
 
 
-@functools.partial(jax.jit, static_argnames="smooth")
-def _disagreement(problem: Problem, environment: LocationFamily, decisions: Array, smooth: bool) -> Array:
-    """How far the averages over the nodes and over their displaced twin differ at each decision, in spreads of the loss."""
-    rule, twin = (environment.base.nodes(smooth, displaced) for displaced in (False, True))
+@jax.jit
+def _disagreement(problem: Problem, environment: LocationFamily, decisions: Array, first: Any, second: Any) -> Array:
+    """How far the averages over the nodes of two rules differ at each decision, in spreads of the loss."""
+    rule, twin = environment.base.nodes(first), environment.base.nodes(second)
 
     def at(theta: Array) -> Array:
         moved = environment.shift(environment.effect, theta)
