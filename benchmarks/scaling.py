@@ -125,12 +125,7 @@ def main() -> None:
             f"| {size:,} | {result[of] * (1 if of == 'total' else 1e6):.3g} | {result['memory']:.0f} |"
             for size, result in zip(sizes, found, strict=True)
         ]
-        grown = [max(result["memory"] - empty["memory"], 1.0) for result in found]
-        lines += [
-            "",
-            f"Exponents: time {exponents(sizes, [result[of] for result in found])}; "
-            f"memory above the empty run {exponents(sizes, grown)}.",
-        ]
+        lines += ["", f"Exponents: time {exponents(sizes, [result[of] for result in found])}."]
         print("\n".join(lines[-(len(found) + 7) :]), flush=True)
     RESULTS.write_text("\n".join(lines) + "\n")
 

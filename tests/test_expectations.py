@@ -532,7 +532,21 @@ def test_a_coarse_grid_measures_a_gentle_loss_and_the_usual_one_a_steep_one(stee
     problem = pf.Problem(lambda t, z: jnp.log1p(jnp.exp(-steepness * t[0] * z[0])) + t[0] ** 2, pf.Box([-1], [1]))
     with precise():
         assert environment.coarse_enough(problem) == steps
-        truth = Truth.of(problem, environment, pf.performative_optimum(problem, environment))
+        truth = Truth.of(problem, environment, pf.performative_optimum(problem, environment), steps)
         excess = float(truth.excess(jnp.asarray([0.7])))
     expected = pf.performative_risk(problem, environment, [0.7]) - float(truth.optimum.risk)
     assert excess == pytest.approx(expected, rel=1e-6)
+
+
+def test_instances_of_different_steepness_share_one_grid():
+    problem = pf.Problem(lambda t, z: jnp.logaddexp(0.0, z[0]) + 0.5 * t[0] ** 2 + 0.1 * t[0] * z[0], pf.Box([-1], [1]))
+    worlds = [pf.LocationFamily(pf.Gaussian([0.0], [variance]), [[0.5]]) for variance in (1.0, 1600.0)]
+    data = pf.simulate({"a": pf.apda(problem, warmup=20)}, worlds, rounds=5)
+    assert np.all(np.isfinite(data.regret))
+
+
+def test_a_grid_is_looked_at_on_all_of_a_large_set():
+    problem = pf.Problem(lambda t, z: jax.nn.sigmoid(t[0] * z[0]) + 5e-6 * (t[0] - 200.0) ** 2, pf.Box([0], [250]))
+    world = pf.LocationFamily(pf.Gaussian([0.013], [1.0]), [[0.0]])
+    with precise():
+        assert world.coarse_enough(problem) is None

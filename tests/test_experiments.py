@@ -190,3 +190,12 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bits(small_run, monke
 
 def _address(client, worker):
     return next(address for address, info in client.scheduler_info()["workers"].items() if info["id"] == worker)
+
+
+def test_what_is_kept_of_an_interrupted_run_starts_with_the_first_batch(tmp_path, monkeypatch):
+    """A later batch that is ahead of the first must not pass for it."""
+    jobs = reproduce.experiment_jobs("portfolio", 2, 2, [1.0], 0, ["oracle"], None, None)
+    pieces = iter([[], [{"not": "the first"}]])
+    monkeypatch.setattr(reproduce, "finished_so_far", lambda _: next(pieces))
+    reproduce._keep_partial([jobs[0], jobs[0]], "portfolio", [1.0], tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """A user's own plain classes: environments, methods, sets, and what the reference optimum makes of unusual problems."""
 
 import dataclasses
+import functools
 import os
 import subprocess
 import sys
@@ -318,3 +319,13 @@ def test_an_environment_must_return_as_many_samples_as_were_asked_for():
     problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([0, 0], [5, 5]))
     with pytest.raises(ValueError, match=r"must return samples \(n, k\), but returned \(12, 2\) for n=5"):
         pf.simulate({"a": pf.apda(problem, warmup=5)}, Generous(0.3), rounds=2)
+
+
+def test_decorators_are_part_of_a_description():
+    def scaled(c):
+        return functools.wraps(helper)(lambda t: c * helper(t))
+
+    assert describe(scaled(1.0)) == describe(scaled(1.0))
+    assert describe(scaled(1.0)) != describe(scaled(-7.0))
+    assert describe(jax.vmap(helper, in_axes=0)) != describe(jax.vmap(helper, in_axes=1))
+    assert describe(jax.jit(helper)) == describe(jax.jit(helper))

@@ -52,10 +52,10 @@ def _described(node: Any, most: int, within: tuple[int, ...]) -> Any:
         return {"method": again(node.__func__), "of": again(node.__self__)}
     if isinstance(node, type):
         return f"{_name(node)}#{_digest([_class(node, within)])}"
-    if hasattr(node, "__wrapped__"):  # compiled or decorated
-        return {"wrapped": again(node.__wrapped__)}
     if isinstance(node, types.FunctionType):
         return f"{_name(node)}#{_digest(_function(node, within))}"
+    if hasattr(node, "__wrapped__"):  # compiled
+        return {"wrapped": again(node.__wrapped__)}
     if callable(node) and not hasattr(node, "__dict__"):
         return _name(node)
     kind = type(node).__name__ if _is_library(type(node)) else again(type(node))
@@ -78,7 +78,10 @@ def _function(function: types.FunctionType, within: tuple[int, ...]) -> list[Any
     again = functools.partial(_described, most=64, within=within)
     code = function.__code__
     cells = [again(cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell)]
-    outer = {} if _is_library(function) else _outer(function, again)
+    home = str(
+        function.__globals__.get("__name__", "")
+    )  # a decorator of a library's keeps the name of what it decorates
+    outer = {} if home.split(".")[0] in _LIBRARIES else _outer(function, again)
     return [_code(code, again), again(function.__defaults__), again(function.__kwdefaults__), cells, outer]
 
 

@@ -41,11 +41,10 @@ class Truth:
     optimum: Any
 
     @staticmethod
-    def of(problem: Problem, environment: Any, optimum: Solution | None) -> Truth:
-        """The truth of a problem in an environment."""
+    def of(problem: Problem, environment: Any, optimum: Solution | None, steps: int | None = None) -> Truth:
+        """The truth of a problem in an environment; `steps` is a grid that is `coarse_enough` for it."""
         if optimum is None or not knows_risk(environment):
             return Truth(problem, None, None)
-        steps = environment.coarse_enough(problem) if hasattr(environment, "coarse_enough") else None
         return Truth(problem, _excess(problem, environment, optimum, steps), optimum)
 
 

@@ -127,7 +127,7 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
     def instance(given: Any, index: int) -> Any:
         return given[index] if isinstance(given, list | tuple) else given
 
-    worlds = []
+    parts: list[Any] = []
     solved: dict[tuple[int, int], Solution | None] = {}
     for index in range(count):
         place = instance(environment, index)
@@ -180,8 +180,10 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
         else:
             require_feasible(known)
         nodes = {name: as_node(method) for name, method in chosen.items()}
-        worlds.append(World(nodes, as_node(place), Truth.of(known, place, best)))
-    return worlds
+        parts.append((nodes, as_node(place), known, best))
+    grids = {place.coarse_enough(known) if hasattr(place, "coarse_enough") else None for _, place, known, _ in parts}
+    steps = None if None in grids else max(grid for grid in grids if grid)  # one grid, which will do for all instances
+    return [World(nodes, place, Truth.of(known, place, best, steps)) for nodes, place, known, best in parts]
 
 
 def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:

@@ -105,15 +105,17 @@ class LocationFamily:
         return self.base.expectation(pattern, smooth)
 
     def coarse_enough(self, problem: Problem) -> int | None:
-        """The steps of the coarsest grid that averages this loss as well as the usual one, at each of eight decisions.
+        """The steps of the coarsest grid that averages this loss as well as the usual one, at 32 decisions from all of Θ.
 
-        None if there is no grid, or none but the usual one. A simulation measures the risk in every round, where the nodes
-        of a fine grid would take most of the time.
+        None if there is no grid, or none but the usual one, or if Θ is unbounded. A simulation measures the risk in every
+        round, where the nodes of a fine grid would take most of the time.
         """
         pattern, smooth = self._kind(problem)
         if pattern is not None or not smooth or not isinstance(self.base, Gaussian):
             return None
-        decisions, usual = jnp.asarray(_some_decisions(problem)), standard_normal_nodes(self.width, smooth)
+        if not np.isfinite(problem.decisions.radius):
+            return None
+        decisions, usual = jnp.asarray(_far_and_near(problem)), standard_normal_nodes(self.width, smooth)
         for steps in coarser_grids(self.width):
             coarse = standard_normal_nodes(self.width, smooth, steps=steps)
             if np.all(np.asarray(_disagreement(problem, self, decisions, usual, coarse)) <= 1e-6):
@@ -206,6 +208,14 @@ def _disagreement(problem: Problem, environment: LocationFamily, decisions: Arra
         return jnp.abs(twin.mean(loss) - mean) / (spread + 1e-9 * jnp.abs(mean))
 
     return jax.lax.map(at, decisions)
+
+
+def _far_and_near(problem: Problem) -> Floats:
+    """Decisions (32, d) of a bounded set: projections of points in random directions, up to its radius away from 0."""
+    directions = np.random.default_rng(0).normal(size=(32, problem.dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    points = directions * problem.decisions.radius * np.linspace(0.0, 1.0, 32)[:, None]
+    return np.stack([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points])
 
 
 def _some_decisions(problem: Problem) -> Floats:

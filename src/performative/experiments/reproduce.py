@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 import time
@@ -231,8 +232,7 @@ def _require_writable(out: Path) -> None:
 
 def _keep_partial(jobs: list[Job], experiment: str, sensitivities: Sequence[float], out: Path) -> None:
     """What is done when a run is interrupted: the recorded rounds that every batch begun so far has reached."""
-    pieces = [finished_so_far(job) for job in jobs]
-    done = [piece for piece in pieces[: pieces.index(None) if None in pieces else None] if piece]
+    done = [piece or [] for piece in itertools.takewhile(bool, map(finished_so_far, jobs))]
     if not done:
         return
     reached = min(len(piece) for piece in done)
