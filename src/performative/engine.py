@@ -105,7 +105,7 @@ def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
 class Batch:
     """A batch of realisations under way. Its lanes are all variants of all its realisations, variant by variant.
 
-    `variants` is a list of lists: the worlds of each realisation that share one noise (one per sensitivity, say).
+    `worlds` holds for each realisation its variants, the worlds that share one noise (one per sensitivity, say).
     """
 
     def __init__(self, worlds: Sequence[Sequence[World]], realizations: Sequence[int], seed: int) -> None:

@@ -105,8 +105,6 @@ def _common(
     if start is not None:
         start = finite_array("start", start, 1)
         problem = problem.of_dimension(start.shape[0])
-        if not problem.decisions.contains(start):
-            raise ValueError(f"`start` must lie in the decision set {problem.decisions}, but got {start}")
     if problem.dimension is not None:
         require_feasible(problem, candidate=start)
     return {

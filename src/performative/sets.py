@@ -121,9 +121,8 @@ class Ball(DecisionSet):
         center = 0.0 if self.center is None else self.center
         offset = _floats(point) - center
         length, small = jnp.sqrt(jnp.sum(offset * offset)), offset * 2.0**-540
-        length = jnp.where(
-            jnp.isfinite(length), length, jnp.sqrt(jnp.sum(small * small)) * 2.0**540
-        )  # squares overflow
+        scaled = jnp.sqrt(jnp.sum(small * small)) * 2.0**540  # of numbers whose squares overflow
+        length = jnp.where(jnp.isfinite(length), length, scaled)
         return center + jnp.where(length <= self.size, offset, offset / length * self.size)
 
     def declare(self, variable: Any) -> list[Any]:
