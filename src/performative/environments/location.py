@@ -115,7 +115,7 @@ class LocationFamily:
             return None
         if not np.isfinite(problem.decisions.radius):
             return None
-        decisions, usual = jnp.asarray(_far_and_near(problem)), standard_normal_nodes(self.width, smooth)
+        decisions, usual = jnp.asarray(_some_decisions(problem)), standard_normal_nodes(self.width, smooth)
         for steps in coarser_grids(self.width):
             coarse = standard_normal_nodes(self.width, smooth, steps=steps)
             if np.all(np.asarray(_disagreement(problem, self, decisions, usual, coarse)) <= 1e-6):
@@ -132,7 +132,7 @@ class LocationFamily:
     def check(self, problem: Problem, theta: Any = None) -> None:
         """Refuse a shift that does not fit the data, or is not bilinear, and a loss that does not fit either.
 
-        Warn of a loss that the base's nodes do not average accurately, at `theta` or, left out, at any of eight decisions.
+        Warn of a loss that the base's nodes do not average accurately, at `theta` or, left out, at any of 32 decisions.
         """
         self._check_shift(problem)
         if not is_traced(self, problem):
@@ -210,17 +210,10 @@ def _disagreement(problem: Problem, environment: LocationFamily, decisions: Arra
     return jax.lax.map(at, decisions)
 
 
-def _far_and_near(problem: Problem) -> Floats:
-    """Decisions (32, d) of a bounded set: projections of points in random directions, up to its radius away from 0."""
+def _some_decisions(problem: Problem) -> Floats:
+    """Decisions (32, d): projections of points in random directions, 0 and up to the set's radius away (10 if unbounded)."""
+    radius = problem.decisions.radius
     directions = np.random.default_rng(0).normal(size=(32, problem.dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    points = directions * problem.decisions.radius * np.linspace(0.0, 1.0, 32)[:, None]
-    return np.stack([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points])
-
-
-def _some_decisions(problem: Problem) -> Floats:
-    """Decisions (8, d) of the set at random: the projections of 0 and of normal numbers."""
-    drawn = np.random.default_rng(0).normal(size=(8, problem.dimension)) * min(problem.decisions.radius, 10.0)
-    drawn[0] = 0.0
-    points = drawn / np.sqrt(problem.dimension)
+    points = directions * (radius if np.isfinite(radius) else 10.0) * np.linspace(0.0, 1.0, 32)[:, None]
     return np.stack([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points])
