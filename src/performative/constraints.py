@@ -157,10 +157,9 @@ class Proximity(Constraint):
     def __call__(self, theta: Array) -> Array:
         """‖θ_i − θ_j‖² − b_ij, or −1 where the pair is off."""
         rows = jnp.asarray(theta).reshape(self.blocks, -1)
-        apart = rows[:, None] - rows[None]
         left, right = np.asarray(self.pairs).T
-        distances = jnp.sum(apart * apart, axis=-1).reshape(-1)[left * self.blocks + right]
-        return jnp.where(self.active, distances - self.bound, -1.0)
+        apart = rows[left] - rows[right]
+        return jnp.where(self.active, jnp.sum(apart * apart, axis=-1) - self.bound, -1.0)
 
     def pullback(self, theta: Array, multipliers: Array) -> Array:
         """2 Σ_j w_ij (θ_i − θ_j) for each block i, w the multipliers as a symmetric matrix: the Laplacian of the graph."""

@@ -51,12 +51,13 @@ Runs = dict[str, Run]
 class Noise(NamedTuple):
     """The randomness of one round of one realisation, shared by all methods.
 
-    The first key and the first row of standard normal numbers are for asking, the others for the world's answers; rows are
-    as long as the longest that is needed.
+    The first key and `asking` are for asking, the other keys and the rows of `answers` for the world's answers: standard normal
+    numbers, as many as the method and the environment that need most of them take.
     """
 
     keys: Any
-    normals: Any
+    asking: Any
+    answers: Any
 
 
 @pytree("places", "tree")
@@ -236,7 +237,7 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
 
     def answer(decision: Array, index: int, wanted: int) -> Array:
         if hasattr(environment, "normals"):
-            numbers = noise.normals[1 + index, : environment.normals(wanted)]
+            numbers = noise.answers[index, : environment.normals(wanted)]
             return environment.respond(numbers, decision)
         return environment.sample(noise.keys[1 + index], decision, wanted)
 
@@ -244,7 +245,7 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     for name, run in runs.items():
         method, state = world.methods[name], run.state
         if hasattr(method, "normals"):
-            decisions = method.decide(state, noise.normals[0, : method.normals])
+            decisions = method.decide(state, noise.asking[: method.normals])
         else:
             decisions = method.ask(state, noise.keys[0])
         wanted = method.wanted(state)
@@ -254,23 +255,28 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     return after
 
 
-def _noise(keys: Array, answers: int, size: int, rounds: Array, once: Any) -> Noise:
+def _noise(keys: Array, answers: int, asking: int, size: int, rounds: Array, once: Any) -> Noise:
     """The randomness of some rounds, the first axis, of each realisation, the last axis: `standard_normal` of each key.
 
-    The keys' words are computed in a loop that runs `once`: XLA would otherwise compute them anew for every number.
+    Of the keys only their words are computed, in loops that run `once`: XLA would otherwise compute them anew for every number.
     """
 
-    def row_words(key: Array) -> Array:
-        first, second = jax.random.key_data(key)
-        rows = jnp.arange(1 + answers, dtype=jnp.uint32)
-        in_round = fold_in(first, second, (rounds + 1)[:, None])
-        return jnp.stack(fold_in(*in_round, rows))
+    def settled(words: tuple[Array, Array]) -> tuple[Array, Array]:
+        return lax.fori_loop(0, once, lambda _, __: words, jax.tree.map(jnp.zeros_like, words))
 
-    words = over_lanes(row_words)(keys)
-    words = lax.fori_loop(0, once, lambda _, __: words, jnp.zeros_like(words))
-    draw = jax.vmap(jax.vmap(functools.partial(normals_from, size=size)))
+    rows = jnp.arange(1 + answers, dtype=jnp.uint32)
+    first, second = over_lanes(jax.random.key_data)(keys)
+    words = settled(over_lanes(lambda first, second: fold_in(first, second, rounds + 1))(first, second))
+    words = settled(over_lanes(lambda first, second: fold_in(first[:, None], second[:, None], rows))(*words))
+
+    def ask(first: Array, second: Array) -> Array:
+        return jax.vmap(functools.partial(normals_from, size=asking))(first[:, 0], second[:, 0])
+
+    def answer(first: Array, second: Array) -> Array:
+        return jax.vmap(jax.vmap(functools.partial(normals_from, size=size)))(first[:, 1:], second[:, 1:])
+
     row_keys = over_lanes(lambda key: jax.vmap(lambda t: round_keys(key, t, answers))(rounds))(keys)
-    return Noise(row_keys, over_lanes(draw)(words[0], words[1]))
+    return Noise(row_keys, over_lanes(ask)(*words), over_lanes(answer)(*words))
 
 
 def round_keys(key: Array, t: Any, answers: int) -> Array:
@@ -279,17 +285,17 @@ def round_keys(key: Array, t: Any, answers: int) -> Array:
     return jax.vmap(functools.partial(jax.random.fold_in, round_key))(jnp.arange(1 + answers))
 
 
-def _needs(world: World, runs: Runs) -> tuple[int, int]:
-    """The most decisions that one round of these runs deploys, and the most normal numbers one of them takes."""
+def _needs(world: World, runs: Runs) -> tuple[int, int, int]:
+    """The most decisions that one round of these runs deploys, and the most normal numbers that asking and one answer take."""
     world, runs = one_lane(world), one_lane(runs)
-    answers, size = 0, 0
+    answers, asking, size = 0, 0, 0
     for name, run in runs.items():
         method = world.methods[name]
         asked = jax.eval_shape(lambda method, state: method.ask(state, new_key(0)), method, run.state)
-        answers, size = max(answers, asked.shape[0]), max(size, getattr(method, "normals", 0))
+        answers, asking = max(answers, asked.shape[0]), max(asking, getattr(method, "normals", 0))
         if hasattr(world.environment, "normals"):
             size = max(size, world.environment.normals(method.wanted(run.state)))
-    return answers, size
+    return answers, asking, size
 
 
 def _repeated(noise: Noise, copies: int) -> Noise:

@@ -33,7 +33,7 @@ LONG = 20
 """Sums of at least so many terms to one number per lane become products with ones, which run along the lanes; XLA's own
 loops over the terms do not."""
 
-STRETCHES = 12
+STRETCHES = 4
 """Taking known rows that lie in at most so many stretches becomes that many copies, which beats a gather."""
 
 _ELEMENTWISE = {
