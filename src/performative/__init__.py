@@ -34,7 +34,7 @@ _HOMES = {
     "simulate": "simulation",
     "stable_point": "optimum",
 }
-_MODULES = ("constraints", "environments", "estimators", "sets", "steps")
+_MODULES = ("constraints", "environments", "estimators", "sets", "steps", "theory")
 
 __all__ = ["__version__", *sorted(_HOMES), *_MODULES]
 
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from performative import constraints, environments, estimators, sets, steps
+    from performative import constraints, environments, estimators, sets, steps, theory
     from performative.environments import Empirical, Gaussian, LocationFamily, QuadratureWarning
     from performative.exploration import Alone, Pair
     from performative.methods import apda, oracle, pd_ps

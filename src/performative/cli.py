@@ -68,6 +68,28 @@ def reproduce(
     )
 
 
+@app.command()
+def check(
+    problem: Annotated[
+        str, typer.Argument(help="regression, portfolio, or a Python file with `problem` and `environment`")
+    ],
+    rounds: Annotated[int, typer.Option(help="T, the horizon to recommend steps for.")] = 1_000_000,
+    sensitivity: Annotated[float, typer.Option(help="ε of an experiment.")] = 1.0,
+    realization: Annotated[int, typer.Option(help="Which random instance of an experiment.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of an experiment.")] = 0,
+    exploration: Annotated[float, typer.Option(help="The standard deviation of the probes.")] = 1.0,
+) -> None:
+    """Which of the theorem's assumptions a problem meets, its constants, the steps to use and the bounds that follow."""
+    from performative import checking
+
+    try:
+        named, where = checking.load(problem, sensitivity, seed, realization)
+        report = checking.report(named, where, rounds, exploration)
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
+    checking.show(problem, report)
+
+
 def _reproduce(experiments: list[str], out: Path, **settings: Any) -> None:
     from performative.experiments import reproduce
 

@@ -48,6 +48,12 @@ def degree(function: Callable[..., Any], argument: Any, *others: Any) -> float:
 
 
 @in_float64
+def joint_degree(function: Callable[..., Any], *arguments: Any) -> float:
+    """The degree of `function` as a polynomial in all its arguments together, or infinity."""
+    return _analyse(function, arguments, None)[0]
+
+
+@in_float64
 def is_analytic(function: Callable[..., Any], *arguments: Any) -> bool:
     """Whether `function` is built of analytic operations alone."""
     return _analyse(function, arguments, None)[1]

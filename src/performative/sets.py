@@ -12,7 +12,7 @@ from jax import Array
 
 from performative.precision import in_float64
 from performative.pytrees import assign, pytree
-from performative.validation import finite_array, positive, read_only, whole
+from performative.validation import Floats, finite_array, positive, read_only, whole
 
 
 class DecisionSet:
@@ -43,6 +43,15 @@ class DecisionSet:
             raise ValueError(f"`point` must hold {self.dimension} numbers like the set, but got {point.shape[0]}")
         gap = np.linalg.norm(point - np.asarray(self.project(point)))
         return bool(gap <= tolerance * max(1.0, float(np.linalg.norm(point))))
+
+    @in_float64
+    def spread(self, dimension: int, count: int) -> Floats:
+        """Decisions (count, d) all over the set, always the same: projections of points 0 and up to R away (10 if unbounded)."""
+        directions = np.random.default_rng(0).normal(size=(count, dimension))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        reach = self.radius if np.isfinite(self.radius) else 10.0
+        points = directions * reach * np.linspace(0.0, 1.0, count)[:, None]
+        return np.stack([np.asarray(self.project(jnp.asarray(point))) for point in points])
 
     def of_dimension(self, dimension: int) -> Self:
         """The same set with its dimension fixed."""

@@ -39,14 +39,34 @@ def experiment() -> dict[str, Any]:
 
 def theorem(horizon: int, lipschitz: float, dimension: int) -> dict[str, Any]:
     """η = 1/√T, δ at the lower end of the theorem's interval, ζ_t = 2/(κ₁t + 2κ₃), for T = `horizon` and L_g = `lipschitz`."""
-    eta = 1 / np.sqrt(whole("horizon", horizon, 1))
-    inside = 1 - 32 * eta**2 * float(finite_array("lipschitz", lipschitz, 0)) ** 2
-    if inside < 0:
+    eta = float(1 / np.sqrt(whole("horizon", horizon, 1)))
+    if horizon < least_horizon(lipschitz):
         raise ValueError(
             f"`horizon >= 32 lipschitz²` must hold, but got {horizon=} < {32 * float(lipschitz) ** 2:.6g} with {lipschitz=}"
         )
-    delta = (1 - np.sqrt(inside)) / (4 * eta**2)
-    return {"step": float(eta), "control": float(delta), "estimation_step": excited(dimension)}
+    lowest, _ = control_interval(eta, lipschitz)
+    return {"step": eta, "control": lowest or 0.5, "estimation_step": excited(dimension)}
+
+
+def control_interval(step: float, lipschitz: float) -> tuple[float, float]:
+    """The δ that Lemma 3 allows for η = `step` and L_g = `lipschitz`: those with 2δ²η² − δ + 4L_g² ≤ 0.
+
+    Assumes g to be convex and L_g-Lipschitz on Θ. There are none where 32 η² L_g² > 1.
+    """
+    eta, slope = positive("step", step), float(finite_array("lipschitz", lipschitz, 0))
+    inside = 1 - 32 * eta**2 * slope**2
+    if inside < -1e-9:
+        raise ValueError(
+            f"`32 step² lipschitz² <= 1` must hold (T >= 32 lipschitz² with step = 1/√T), but got {step=}, {lipschitz=}: "
+            f"T = {1 / eta**2:.6g} < {32 * slope**2:.6g}"
+        )
+    root = float(np.sqrt(max(inside, 0.0)))
+    return 8 * slope**2 / (1 + root), (1 + root) / (4 * eta**2)
+
+
+def least_horizon(lipschitz: float) -> int:
+    """The least T from which Lemma 3 and Theorem 1 speak: T ≥ 32 L_g², so that with η = 1/√T an interval for δ exists."""
+    return max(1, int(np.ceil(32 * float(finite_array("lipschitz", lipschitz, 0)) ** 2 * (1 - 1e-9))))
 
 
 @in_float64

@@ -28,6 +28,9 @@ from performative.validation import Floats, caller_level, finite_array, is_trace
 
 Shift = Callable[[Any, Array], Array]
 
+LOOKS = 32
+"""At how many decisions from all of Θ a quadrature is looked at."""
+
 
 class QuadratureWarning(UserWarning):
     """A loss is averaged over a Gaussian base less accurately than the rule promises."""
@@ -115,7 +118,10 @@ class LocationFamily:
             return None
         if not np.isfinite(problem.decisions.radius):
             return None
-        decisions, usual = jnp.asarray(_some_decisions(problem)), standard_normal_nodes(self.width, smooth)
+        decisions, usual = (
+            jnp.asarray(problem.decisions.spread(problem.dimension, LOOKS)),
+            standard_normal_nodes(self.width, smooth),
+        )
         for steps in coarser_grids(self.width):
             coarse = standard_normal_nodes(self.width, smooth, steps=steps)
             if np.all(np.asarray(_disagreement(problem, self, decisions, usual, coarse)) <= 1e-6):
@@ -136,7 +142,10 @@ class LocationFamily:
         """
         self._check_shift(problem)
         if not is_traced(self, problem):
-            self._check_accuracy(problem, _some_decisions(problem) if theta is None else np.asarray(theta)[None])
+            self._check_accuracy(
+                problem,
+                problem.decisions.spread(problem.dimension, LOOKS) if theta is None else np.asarray(theta)[None],
+            )
 
     def _check_accuracy(self, problem: Problem, decisions: Floats) -> None:
         pattern, smooth = self._kind(problem)
@@ -208,12 +217,3 @@ def _disagreement(problem: Problem, environment: LocationFamily, decisions: Arra
         return jnp.abs(twin.mean(loss) - mean) / (spread + 1e-9 * jnp.abs(mean))
 
     return jax.lax.map(at, decisions)
-
-
-def _some_decisions(problem: Problem) -> Floats:
-    """Decisions (32, d): projections of points in random directions, 0 and up to the set's radius away (10 if unbounded)."""
-    radius = problem.decisions.radius
-    directions = np.random.default_rng(0).normal(size=(32, problem.dimension))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    points = directions * (radius if np.isfinite(radius) else 10.0) * np.linspace(0.0, 1.0, 32)[:, None]
-    return np.stack([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points])
