@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: demo test test-slow bench scaling lock clean
+.PHONY: demo test test-slow bench scaling theory lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/performative demo --out runs/demo
@@ -23,6 +23,9 @@ bench: $(VENV)/.ready
 
 scaling: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.scaling
+
+theory: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.theory
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python >= 3.11 must hold, but this is " + sys.version)'

@@ -38,6 +38,30 @@ def test_every_name_in_the_algorithm_table_exists():
         assert hasattr(owner, parts[-1]), name
 
 
+def test_every_name_and_test_in_the_map_of_the_paper_exists():
+    import importlib
+
+    text = (ROOT / "docs" / "paper.md").read_text()
+    names = re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)`", text)
+    tests = re.findall(r"`(test_[a-z0-9_]+)`", text)
+    written = "\n".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    assert len(names) > 30
+    assert len(tests) > 25
+    assert [name for name in tests if f"def {name}(" not in written] == []
+    for name in names:
+        parts, depth = name.split("."), 0
+        owner = importlib.import_module("performative")
+        while depth < len(parts):
+            try:
+                owner = importlib.import_module(f"{owner.__name__}.{parts[depth]}")
+            except (ModuleNotFoundError, AttributeError):
+                break
+            depth += 1
+        for part in parts[depth:]:
+            assert hasattr(owner, part), name
+            owner = getattr(owner, part)
+
+
 def test_help_does_not_import_the_heavy_libraries():
     code = (
         "import sys; from typer.testing import CliRunner; from performative.cli import app; "

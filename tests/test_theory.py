@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -117,6 +118,25 @@ def test_runs_stay_below_the_bounds_of_the_theorem(bound):
             assert bounds[0] <= 2000 * mean[0], bounds[0] / mean[0]
 
 
+def test_factors_between_bound_and_measured_sums():
+    """Prints what docs/paper.md shows, and compares."""
+    lines = ["| | T | regret | violation | gradient error | parameter error |", "|---|---|---|---|---|---|"]
+    for name, bound in (("λ* = 0.27", ACTIVE), ("λ* = 0", SLACK)):
+        constants = model(bound)[2]
+        for rounds, sums in at_horizons(bound).items():
+            limits = constants.theorem(rounds)
+            values = (limits.regret, limits.violation, limits.gradient_error, limits.parameter_error)
+            shown = [f"{b / m:.2g}" if m > 0 else "−" for b, m in zip(values, sums.mean(axis=0), strict=True)]
+            lines.append(f"| {name} | {rounds} | " + " | ".join(shown) + " |")
+    print("\n" + "\n".join(lines))
+    text = (Path(__file__).parent.parent / "docs" / "paper.md").read_text().splitlines()
+    shown = text[text.index(lines[0]) :][: len(lines)]
+    for line, other in zip(lines[2:], shown[2:], strict=True):
+        for value, stated in zip(line.split(" | ")[2:], other.split(" | ")[2:], strict=True):
+            value, stated = value.strip(" |"), stated.strip(" |")
+            assert value == stated or float(value) == pytest.approx(float(stated), rel=0.06)  # two digits are shown
+
+
 @pytest.mark.parametrize(("bound", "column"), [(ACTIVE, 1), (SLACK, 0)])
 def test_regret_and_violation_grow_no_faster_than_the_square_root(bound, column):
     """The exponent of T fitted on log-log: of the violation with λ* > 0, where regret is negative, of the regret with λ* = 0."""
@@ -201,6 +221,47 @@ def test_sensitivity_of_a_structured_effect():
     mu = np.array([[3.0, 4.0], [1.0, 0.0]])
     shift = lambda mu, theta: jnp.sum(mu * theta.reshape(2, 2), axis=1)  # noqa: E731
     assert theory.sensitivity(mu, shift, 4) == pytest.approx(5.0)
+
+
+def test_the_sensitivity_of_the_regression_is_its_largest_block():
+    """Slip 9: the concatenation of the μ_i has norm ε, the map θ ↦ (μ_iᵀθ_i) the norm max‖μ_i‖."""
+    from performative.experiments import regression
+
+    environment = regression.instance(0, 0, 10.0, 1000).environment
+    mu = np.asarray(environment.effect)
+    assert np.linalg.norm(mu) == pytest.approx(10.0)
+    largest = np.max(np.linalg.norm(mu, axis=1))
+    assert theory.sensitivity(mu, environment.shift, 30) == pytest.approx(largest)
+
+
+def test_the_regression_loss_is_not_strongly_convex():
+    """Slip 14: the Hessian of one task's ½(y − θᵀx)² has rank one in θ and in z."""
+    from performative.experiments import regression
+
+    with precise():
+        theta, z = (jnp.asarray(np.random.default_rng(0).normal(size=n)) for n in (30, 40))
+        for position in (0, 1):
+            hessian = np.asarray(jax.hessian(regression.loss, position)(theta, z))
+            assert np.linalg.matrix_rank(hessian, tol=1e-9) == regression.TASKS < len(hessian)
+
+
+def test_the_error_of_the_base_samples_is_larger_at_a_decision_that_knows_them():
+    """Slip 20: at a fixed decision the mean square error is σ²/n, at one chosen from the samples it is more."""
+    random = np.random.default_rng(0)
+    n, d, runs = 10, 5, 4_000
+    base = random.normal(size=(runs, n, d))
+    error = base.mean(axis=1)  # for ℓ(θ; z) = Σ z_i θ_i²/2, A = 0: ∇P̂R(θ) − ∇PR(θ) is this times θ, entry by entry
+    fixed = np.mean(np.sum((error * np.eye(d)[0]) ** 2, axis=1))
+    chosen = np.mean(np.max(error**2, axis=1))  # θ on the unit sphere along the worst coordinate
+    variance = 1.0  # sup over the unit ball of E‖z·θ‖²
+    assert fixed == pytest.approx(variance / n, rel=0.1)
+    assert chosen > 2 * variance / n
+    # The library's uniform variance covers it.
+    problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum(z * theta**2) + jnp.sum(theta**2), pf.Ball(1.0), dimension=d)
+    environment = pf.LocationFamily(pf.Gaussian(np.zeros(d), np.ones(d)), np.zeros((d, d)))
+    constants = theory.constants(problem, environment)
+    assert constants.variance == pytest.approx(variance, rel=0.1)
+    assert chosen <= constants.uniform_variance / n
 
 
 @few
@@ -305,7 +366,7 @@ def test_lemma_4_pointwise(seed):
 
 @few
 @given(st.integers(1, 6), st.integers(1, 4), seeds, st.floats(0.01, 0.9))
-def test_lemma_e1_and_its_fourth_moment_by_simulation(dimension, width, seed, share):
+def test_lemma_e1_by_simulation(dimension, width, seed, share):
     """One step of the estimate: the mean of ‖D⁺‖² as the lemma says, with equality for Gaussian probes."""
     random = np.random.default_rng(seed)
     error, factor = random.normal(size=(width, dimension)), random.normal(size=(width, width))
@@ -439,3 +500,37 @@ def test_a_gap_in_the_horizon_is_refused():
     _, _, constants = model(ACTIVE)
     with pytest.raises(ValueError, match="`rounds >= 32 L_g²` must hold"):
         constants.theorem(10)
+
+
+def test_the_command_reports_on_a_problem_file(tmp_path):
+    from typer.testing import CliRunner
+
+    from performative.cli import app
+
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import jax.numpy as jnp, numpy as np, performative as pf\n"
+        "problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Ball(1.0), "
+        "[pf.constraints.Linear([1.0, 1.0], 0.5, name='cap')])\n"
+        "environment = pf.LocationFamily(pf.Gaussian(np.ones(2), 0.1 * np.ones(2)), 0.2 * np.eye(2))\n"
+    )
+    done = CliRunner().invoke(app, ["check", str(path), "--rounds", "10000"], env={"COLUMNS": "100"})
+    assert done.exit_code == 0, done.output
+    # PR = 0.64‖θ‖² + …, and ∇g is the constant (1, 1): γ = 1.28, L_g² = 2.
+    for text in ("γ", "1.28", "exact: ‖∇g‖ is constant", "T ≥ 32 L_g² = 64", "fails", "holds", "ζ_t = 2/(1·t + 8)"):
+        assert text in done.output
+    short = CliRunner().invoke(app, ["check", str(path), "--rounds", "10"], env={"COLUMNS": "100"})
+    assert "No steps and no bound at T = 10" in short.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("problem = 1", "must define `problem`"), (None, "a Python file that exists")]
+)
+def test_the_command_refuses_what_is_no_problem(tmp_path, text, message):
+    from performative import checking
+
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        checking.load(str(path))
