@@ -257,8 +257,11 @@ def test_the_error_of_the_base_samples_is_larger_at_a_decision_that_knows_them()
     assert fixed == pytest.approx(variance / n, rel=0.1)
     assert chosen > 2 * variance / n
     # The library's uniform variance covers it.
-    problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum(z * theta**2) + jnp.sum(theta**2), pf.Ball(1.0), dimension=d)
-    environment = pf.LocationFamily(pf.Gaussian(np.zeros(d), np.ones(d)), np.zeros((d, d)))
+    problem = pf.Problem(
+        lambda theta, z: 0.5 * jnp.sum(z[:d] * theta**2) + jnp.sum(theta**2), pf.Ball(1.0), dimension=d
+    )
+    shift = lambda effect, theta: jnp.pad(effect * theta[:1], (d, 0))  # noqa: E731
+    environment = pf.LocationFamily(pf.Gaussian(np.zeros(d + 1), np.ones(d + 1)), [0.5], shift)
     constants = theory.constants(problem, environment)
     assert constants.variance == pytest.approx(variance, rel=0.1)
     assert chosen <= constants.uniform_variance / n
@@ -356,12 +359,55 @@ def test_lemma_4_pointwise(seed):
         z = base + effect @ theta
         return 0.1 * np.mean(2 * (theta - TARGET) + 0.3 * z + (z + 0.3 * theta) @ effect, axis=0)
 
-    _, _, constants = model(ACTIVE)
     at_true = 0.1 * np.linalg.norm(np.mean(base + EFFECT @ theta + 0.3 * theta, axis=0))
     first, second = theory.effect_gain(0.03, 0.1, at_true, theory.sensitivity(EFFECT), 1.0)
     error = np.linalg.norm(wrong - EFFECT)
     assert np.linalg.norm(gradient(wrong) - gradient(EFFECT)) <= (first * error + second * error**2) * (1 + 1e-9)
-    assert constants.gain[0] <= first + constants.data_lipschitz  # what is computed from derivatives is sharper
+
+
+@few
+@given(seeds)
+def test_the_gain_of_a_problem_bounds_the_error_of_its_gradient(seed):
+    """The same with the gain that `constants` computes, for the mean of the base."""
+    _, environment, constants = model(ACTIVE)
+    mean = np.mean(environment.base.samples, axis=0)
+    random = np.random.default_rng(seed)
+    theta = random.normal(size=3)
+    theta /= max(1.0, np.linalg.norm(theta))
+    wrong = EFFECT + 10 ** random.uniform(-3, 1) * random.normal(size=(3, 3))
+
+    def gradient(effect):
+        z = mean + effect @ theta
+        return 0.1 * (2 * (theta - TARGET) + 0.3 * z + (z + 0.3 * theta) @ effect)
+
+    error = np.linalg.norm(wrong - EFFECT)
+    first, second = constants.gain
+    assert np.linalg.norm(gradient(wrong) - gradient(EFFECT)) <= (first * error + second * error**2) * (1 + 1e-9)
+
+
+def test_the_gain_where_the_warm_up_is_not_at_zero():
+    """Z + Â(θ − o), o the point of Θ nearest to 0: ℓ = ½θ² + (θ − 19)z on [9, 10] has the slope |2θ − 19 − 9| in the effect."""
+    problem = pf.Problem(
+        lambda theta, z: 0.5 * jnp.sum(theta**2) + jnp.sum((theta - 19) * z), pf.Box([9.0], [10.0]),
+        [pf.constraints.Linear([1.0], 9.9)],
+    )  # fmt: skip
+    environment = pf.LocationFamily(pf.Gaussian([0.0], [0.01]), [[0.5]])
+    constants = theory.constants(problem, environment)
+    assert constants.gain == (pytest.approx(10.0, rel=1e-6), 0.0)
+
+
+def test_a_gain_from_the_constants_of_the_loss_for_a_large_effect():
+    random = np.random.default_rng(0)
+    effect = 0.1 * random.normal(size=(40, 40)) / np.sqrt(40)
+    problem = pf.Problem(
+        lambda theta, z: -jnp.sum(z * theta) + jnp.sum(theta**2),
+        pf.Ball(1.0),
+        [pf.constraints.Linear(np.ones(40), 1.0)],
+    )
+    environment = pf.LocationFamily(pf.Gaussian(np.ones(40), 0.1 * np.ones(40)), effect)
+    constants = theory.constants(problem, environment)
+    assert constants.gain == (pytest.approx(2.0, rel=1e-6), 0.0)  # −Dθ − Dᵀθ
+    assert math.isfinite(constants.theorem(10_000).regret)
 
 
 @few
@@ -477,23 +523,107 @@ def test_the_experiments_fail_the_assumptions_that_they_fail():
     assert constants.constraint_lipschitz == pytest.approx(np.linalg.norm(jacobian, 2), rel=1e-6)
 
 
-def test_what_cannot_be_decided_or_bounded_is_said():
+def world(dimension=2):
+    return pf.LocationFamily(pf.Gaussian(np.zeros(dimension), np.ones(dimension)), 0.1 * np.eye(dimension))
+
+
+def test_what_is_unbounded_is_said():
     problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Reals(2), dimension=2)
-    environment = pf.LocationFamily(pf.Gaussian(np.zeros(2), np.ones(2)), 0.1 * np.eye(2))
-    constants = theory.constants(problem, environment)
+    constants = theory.constants(problem, world())
     assert constants.assumption("2: Θ bounded").holds is False
-    assert math.isinf(constants.radius)
     assert constants.assumption("1: Lipschitz in Z").holds is False
+    assert math.isinf(constants.radius)
     assert math.isinf(constants.lipschitz)
-    logistic = pf.Problem(
-        lambda theta, z: jnp.log1p(jnp.exp(-jnp.sum(theta * z))) + 0.5 * jnp.sum(theta**2), pf.Ball(1.0), dimension=2
-    )
-    constants = theory.constants(logistic, environment)
+    with pytest.raises(ValueError, match="2: Θ bounded fails"):
+        constants.theorem(1000)
+
+
+def test_what_cannot_be_decided_is_open():
+    """Of a logistic loss neither the smoothness nor what an error in the effect does can be read off the program."""
+    loss = lambda theta, z: jnp.log1p(jnp.exp(-jnp.sum(theta * z))) + 0.5 * jnp.sum(theta**2)  # noqa: E731
+    constants = theory.constants(pf.Problem(loss, pf.Ball(1.0), dimension=1), world(1))
     assert constants.assumption("1: smooth").holds is None
+    assert constants.assumption("PR strongly convex").holds is None
+    assert constants.assumption("Lemma 4: quadratic in Z").holds is None
+    assert constants.assumption("4: gradient variance").holds is None
     assert constants.assumption("1: convex in Z").holds is False
     assert constants.convexity > 0
+    assert constants.gain == (math.inf, math.inf)
     with pytest.raises(TypeError, match=r"`environment` must be a performative\.LocationFamily"):
-        theory.constants(logistic, object())
+        theory.constants(pf.Problem(loss, pf.Ball(1.0), dimension=1), object())
+
+
+def test_kinks_are_not_taken_for_smooth():
+    """The Hessian of |θ − z| is 0 by its program, which says nothing."""
+    problem = pf.Problem(lambda theta, z: jnp.sum(jnp.abs(theta - z)) + jnp.sum(theta**2), pf.Ball(1.0), dimension=1)
+    constants = theory.constants(problem, world(1))
+    assert constants.assumption("1: smooth").holds is None
+    assert constants.gain == (math.inf, math.inf)
+    assert "kinks" in constants.evidence["smoothness"]
+
+
+def test_a_scaled_effect_and_a_bent_constraint_have_no_theorem():
+    loss = lambda theta, z: jnp.sum((theta - z) ** 2)  # noqa: E731
+    scaled = pf.LocationFamily(
+        pf.Gaussian(np.zeros(2), np.ones(2)), 0.1 * np.eye(2), lambda effect, theta: 5.0 * (effect @ theta)
+    )
+    constants = theory.constants(pf.Problem(loss, pf.Ball(1.0), dimension=2), scaled)
+    with pytest.raises(ValueError, match="location family fails"):
+        constants.theorem(1000)
+    ring = pf.constraints.Function(lambda theta: 0.2 - jnp.sum(theta**2))
+    constants = theory.constants(pf.Problem(loss, pf.Ball(1.0), [ring], dimension=2), world())
+    with pytest.raises(ValueError, match="3: g convex fails"):
+        constants.theorem(1000)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: theory.parameter_error(10, -1.0, theory.noise_constants("gaussian", 2), 1.0),
+            "`initial_error` must be",
+        ),
+        (lambda: theory.risk_convexity(1.0, 1.0, 0.1, 0.5, 0.7), "`least_response <= sensitivity` must hold"),
+        (lambda: theory.noise_constants("cauchy", 2), "`noise` must be 'gaussian'"),
+        (
+            lambda: theory.gradient_error(
+                10,
+                5,
+                variance=1,
+                smoothness=1,
+                data_smoothness=1,
+                data_lipschitz=1,
+                sensitivity=1,
+                radius=1,
+                parameter_error=1,
+            ),
+            "`parameter_error_fourth` must be given",
+        ),
+        (
+            lambda: theory.regret(
+                100, -1.0, convexity=1, radius=1, constraint_bound=1, constraint_lipschitz=1, lipschitz=1, control=5
+            ),
+            "`gradient_error` must be a number >= 0",
+        ),
+        (
+            lambda: theory.regret(
+                100,
+                1.0,
+                convexity=1,
+                radius=1,
+                constraint_bound=1,
+                constraint_lipschitz=1,
+                lipschitz=1,
+                control=5,
+                a=2.0,
+            ),
+            "`a` must lie in",
+        ),
+    ],
+)
+def test_bounds_refuse_what_is_no_constant(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_a_gap_in_the_horizon_is_refused():
@@ -520,7 +650,7 @@ def test_the_command_reports_on_a_problem_file(tmp_path):
     for text in ("γ", "1.28", "exact: ‖∇g‖ is constant", "T ≥ 32 L_g² = 64", "fails", "holds", "ζ_t = 2/(1·t + 8)"):
         assert text in done.output
     short = CliRunner().invoke(app, ["check", str(path), "--rounds", "10"], env={"COLUMNS": "100"})
-    assert "No steps and no bound at T = 10" in short.output
+    assert "Steps for T = 64" in short.output
 
 
 @pytest.mark.parametrize(

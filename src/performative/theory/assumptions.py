@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,8 +28,21 @@ DRAWS = 4_000
 """Draws from a Gaussian base, where an average over it has no closed form."""
 STARTS, ASCENT = 32, 60
 """From how many decisions a supremum over Θ is looked for, and for how many steps."""
-LARGE = 20_000_000
-"""Numbers in the largest derivative that is written out."""
+LARGE = 50_000
+"""Numbers in the largest first derivative of the gradient by the effect that is written out."""
+
+
+NEEDED = (
+    "2: Θ bounded",
+    "3: g convex",
+    "3: g Lipschitz and bounded",
+    "4: gradient variance",
+    "5: injected noise",
+    "location family",
+    "PR strongly convex",
+    "Lemma 4: quadratic in Z",
+)
+"""The assumptions of the corrected theorem; of Assumption 1 it needs only what the last two say."""
 
 
 class Assumption(NamedTuple):
@@ -98,6 +112,11 @@ class Constants:
         """The least T from which Theorem 1 speaks, 32 L_g²."""
         return steps.least_horizon(self.constraint_lipschitz) if math.isfinite(self.constraint_lipschitz) else math.inf
 
+    @property
+    def needed(self) -> list[Assumption]:
+        """The assumptions that the corrected theorem rests on."""
+        return [self.assumption(name) for name in NEEDED]
+
     def assumption(self, name: str) -> Assumption:
         """The assumption of that name."""
         return next(item for item in self.assumptions if item.name == name)
@@ -113,10 +132,15 @@ class Constants:
     ) -> Bounds:
         """Theorem 1 for T = `rounds`, η = 1/√T and the theorem's ζ_t; n is √T and δ the least allowed if left out.
 
-        Assumes Assumptions 2 to 5, σ² uniformly, PR γ-strongly convex and L-Lipschitz on Θ, Â₀ = 0 and probes
-        N(0, exploration²I). As printed: all lemmas as printed.
+        Assumes what `needed` lists, Â₀ = 0 and probes N(0, exploration²I), and refuses where one of them fails; where one is
+        open it is for the reader to know that it holds. As printed: all lemmas as printed.
         """
         rounds = whole("rounds", rounds, 1)
+        failing = [item for item in self.needed if item.holds is False]
+        if failing and not as_printed:
+            raise ValueError(
+                f"the assumptions of Theorem 1 must hold, but {failing[0].name} fails: {failing[0].evidence}"
+            )
         if not math.isfinite(self.horizon) or rounds < self.horizon:
             raise ValueError(f"`rounds >= 32 L_g²` must hold for Theorem 1, but got {rounds=} < {self.horizon}")
         n = math.ceil(math.sqrt(rounds)) if warmup is None else whole("warmup", warmup, 1)
@@ -189,8 +213,8 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
     take("data_convexity", look.least("the Hessian of ℓ in Z", _least_eigenvalue, look.data_hessian))
     take("smoothness", look.most("‖∂²ℓ/∂θ∂Z‖", _norm, look.mixed_hessian))
     take("data_smoothness", look.most("‖∂²ℓ/∂Z²‖", _norm, look.data_hessian))
-    take("loss_lipschitz", look.root_mean_square("‖∇_θℓ‖", lambda theta, z: jax.grad(problem.loss)(theta, z)))
-    take("data_lipschitz", look.root_mean_square("‖∇_Zℓ‖", lambda theta, z: jax.grad(problem.loss, 1)(theta, z)))
+    take("loss_lipschitz", look.largest_slope("‖∇_θℓ‖", jax.grad(problem.loss)))
+    take("data_lipschitz", look.largest_slope("‖∇_Zℓ‖", jax.grad(problem.loss, 1)))
     take("convexity", look.risk_convexity())
     take("lipschitz", look.supremum("‖∇PR‖", lambda theta: jnp.linalg.norm(jax.grad(look.risk)(theta))))
     jacobian = jax.jacobian(problem.g)
@@ -198,8 +222,10 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
     take("constraint_bound", look.supremum("‖g‖", lambda theta: jnp.linalg.norm(problem.g(theta)), problem.g))
     take("variance", look.variance())
     take("uniform_variance", look.uniform_variance())
-    covariance, moved, moved_fourth = look.base_moments()
+    covariance, moved, moved_fourth = look.moments
     shift = None if environment.dimension is not None else environment.shift
+    for name in ("trace", "sensitivity", "least_response", "effect_error"):
+        evidence[name] = "exact" if name != "trace" or not look.exactly_drawn else "exact, of the samples"
     found["trace"] = float(np.trace(covariance))
     found["sensitivity"] = bounds.sensitivity(environment.effect, shift, d)
     found["least_response"] = bounds.least_response(environment.effect, shift, d)
@@ -274,6 +300,11 @@ class _Look:
         """Whether a derivative is the same everywhere, by its program: of degree 0 in all arguments together."""
         return polynomial.joint_degree(derivative, *arguments) == 0
 
+    @functools.cached_property
+    def analytic(self) -> bool:
+        """Whether ℓ has no kinks, whose second derivatives a program would give as 0."""
+        return polynomial.is_analytic(self.problem.loss, jnp.asarray(self.points[0]), self.draws[0])
+
     def supremum(
         self, what: str, value: Callable[[Array], Array], derivative: Callable[[Array], Array] | None = None
     ) -> tuple[float, str]:
@@ -288,30 +319,41 @@ class _Look:
 
     def most(self, what: str, size: Callable[[Array], Array], matrix: Callable[..., Array]) -> tuple[float, str]:
         """sup of the size of a derivative of ℓ over θ ∈ Θ and the data it induces."""
-        theta, z = jnp.asarray(self.points[0]), self.draws[0]
-        if self.constant(matrix, theta, z):
-            return float(size(matrix(theta, z))), f"exact: {what} is constant"
-        values = self._everywhere(lambda theta, z: size(matrix(theta, z)))
-        return float(np.max(values)), f"the largest {what} at {STARTS} decisions, {self.averaged} each"
+        return self._extreme(what, f"the largest {what}", size, matrix, np.max)
 
     def least(self, what: str, size: Callable[[Array], Array], matrix: Callable[..., Array]) -> tuple[float, str]:
         """The smallest eigenvalue of a Hessian of ℓ over θ ∈ Θ and the data it induces."""
+        return self._extreme(what, f"the smallest eigenvalue of {what}", size, matrix, np.min)
+
+    def _extreme(
+        self,
+        what: str,
+        found: str,
+        size: Callable[[Array], Array],
+        matrix: Callable[..., Array],
+        extreme: Callable[[Floats], Any],
+    ) -> tuple[float, str]:
         theta, z = jnp.asarray(self.points[0]), self.draws[0]
-        if self.constant(matrix, theta, z):
+        if self.analytic and self.constant(matrix, theta, z):
             return float(size(matrix(theta, z))), f"exact: {what} is constant"
         values = self._everywhere(lambda theta, z: size(matrix(theta, z)))
-        return float(np.min(values)), f"the smallest eigenvalue of {what} at {STARTS} decisions, {self.averaged} each"
+        beside = "" if self.analytic else "beside the kinks of ℓ, "
+        return float(extreme(values)), f"{beside}{found} at {STARTS} decisions, {self.averaged} each"
 
-    def root_mean_square(self, what: str, vector: Callable[[Array, Array], Array]) -> tuple[float, str]:
-        """sup over Θ of the root mean square of a derivative of ℓ over the data."""
+    def largest_slope(self, what: str, slope: Callable[[Array, Array], Array]) -> tuple[float, str]:
+        """sup of ‖slope‖ over θ ∈ Θ and the data it induces."""
         if not self.bounded:
-            return math.inf, "Θ is unbounded"
+            return math.inf, f"{what} is not looked for on an unbounded Θ"
+        if self.grows_with_data(slope):
+            return math.inf, f"{what} grows with Z, and the base is unbounded"
 
-        def mean_square(theta: Array) -> Array:
-            return jnp.mean(jax.vmap(lambda z0: jnp.sum(vector(theta, self.answer(z0, theta)) ** 2))(self.draws))
+        def largest(theta: Array) -> Array:
+            return jnp.sqrt(
+                jnp.max(jax.vmap(lambda z0: jnp.sum(slope(theta, self.answer(z0, theta)) ** 2))(self.draws))
+            )
 
-        value, _ = ascended(mean_square, self.problem.decisions, self.points)
-        return math.sqrt(value), f"the largest root mean square of {what} found on Θ, {self.averaged}"
+        value, _ = ascended(largest, self.problem.decisions, self.points)
+        return value, f"the largest {what} found on Θ, {self.averaged}"
 
     def grows_with_data(self, derivative: Callable[[Array, Array], Array]) -> bool | None:
         """Whether a derivative of ℓ is unbounded in Z on an unbounded base; None if that cannot be read off its program."""
@@ -351,9 +393,8 @@ class _Look:
         if not self.bounded:
             return math.inf, "Θ is unbounded"
         center = self.problem.decisions.project(jnp.zeros(self.dimension))
-        if not self.quadratic_in_decision():
-            value, _ = self.variance()
-            return value, "at single decisions only: ℓ(θ; Z₀ + Aθ) is not quadratic in θ, no uniform bound is known"
+        if polynomial.degree(self.reacting, center, self.draws[0]) > 2:
+            return math.inf, "none is known: ℓ(θ; Z₀ + Aθ) is not quadratic in θ"
         # ∇ℓ(θ; Z₀ + Aθ) = x + Yθ, and ‖mean(x) + mean(Y)(θ − c)‖ ≤ ‖mean(x)‖ + reach·‖mean(Y)‖_F.
         gradients = jax.jit(jax.vmap(lambda z0: jax.grad(self.reacting)(center, z0)))(self.draws)
         hessians = jax.jit(jax.vmap(lambda z0: jax.hessian(self.reacting)(center, z0)))(self.draws)
@@ -362,61 +403,92 @@ class _Look:
         value = (math.sqrt(at) + reach * math.sqrt(along)) ** 2
         return value, f"∇ℓ(θ; Z₀ + Aθ) is affine in θ: the spread of both its coefficients, {self.averaged}"
 
-    def quadratic_in_decision(self) -> bool:
-        """Whether ℓ(θ; Z₀ + Aθ) is quadratic in θ: by its program, or because its third derivative, analytic, is 0 at random."""
-        theta, z0 = jnp.asarray(self.points[0]), self.draws[0]
-        if polynomial.degree(self.reacting, theta, z0) <= 2:
-            return True
-        if not polynomial.is_analytic(self.reacting, theta, z0) or self.dimension > 30:
-            return False
-        third = jax.jit(jax.jacfwd(jax.hessian(self.reacting)))
-        second = jax.jit(jax.hessian(self.reacting))
-        return all(
-            np.max(np.abs(third(point, z))) <= 1e-12 * np.max(np.abs(second(point, z)))
-            for point, z in zip(jnp.asarray(self.points[1:4]), self.draws[:3], strict=True)
-        )
-
     def affine(self) -> bool:
         """Whether ℓ(θ; Z₀ + Aθ) is quadratic in θ and Z₀ together."""
         return polynomial.joint_degree(self.reacting, jnp.asarray(self.points[0]), self.draws[0]) <= 2
 
+    @functools.cached_property
+    def quadratic_in_data(self) -> bool:
+        """Whether ℓ is quadratic in Z, so that ∇P̂R is quadratic in the effect."""
+        theta, z = jnp.asarray(self.points[0]), self.draws[0]
+        return polynomial.degree(lambda z, theta: self.problem.loss(theta, z), z, theta) <= 2
+
     def gain(self) -> tuple[float, float, float, str]:
-        """(K₁, its spread over base samples, K₂) with ‖∇P̂R_t(θ) − ∇P̂R(θ)‖ ≤ K₁‖D‖ + K₂‖D‖²."""
-        effect = jnp.asarray(self.environment.effect)
-        size, d = effect.size, self.dimension
+        """(K₁, what n base samples add to it over √n, K₂) with ‖∇P̂R_t(θ) − ∇P̂R(θ)‖ ≤ K₁‖D‖ + K₂‖D‖² on Θ.
+
+        The base samples are those of the warm-up at o = Π_Θ(0), so that the prediction at θ is Z + Â(θ − o).
+        """
+        effect, d = jnp.asarray(self.environment.effect), self.dimension
+        infinite = (math.inf, math.inf, math.inf)
         if not self.bounded:
-            return math.inf, math.inf, math.inf, "Θ is unbounded"
-        if d * size * size > LARGE:
-            return math.inf, math.inf, math.inf, f"not computed: {d}·{size}² derivatives are more than {LARGE}"
-
-        def believed(theta: Array, effect: Array, z0: Array) -> Array:
-            return self.problem.loss(theta, z0 + self.environment.shift(effect, theta))
-
-        def one(theta: Array, z0: Array) -> Array:
-            return _matrix(jax.jacfwd(jax.grad(believed), 1)(theta, effect, z0), d)
-
-        few = self.draws if self.exactly_drawn else self.draws[: max(1, min(DRAWS, 2_000_000 // (d * size)))]
-
-        def mean_slope(theta: Array) -> Array:
-            return jnp.mean(jax.vmap(lambda z0: one(theta, z0))(few), axis=0)
-
+            return *infinite, "Θ is unbounded"
+        if not self.quadratic_in_data:
+            return *infinite, "ℓ is not quadratic in Z, and no bound is known"
+        if d * effect.size > LARGE:
+            return self._gain_from_constants()
+        origin = self.problem.decisions.project(jnp.zeros(d))
+        shift = self.environment.shift
         center = jnp.mean(self.draws, axis=0) if self.exactly_drawn else jnp.asarray(self.environment.base.mean)
-        linear = polynomial.degree(lambda z0, theta: one(theta, z0), center, jnp.asarray(self.points[0])) <= 1
-        slope = (lambda theta: one(theta, center)) if linear else mean_slope
-        first, where = ascended(lambda theta: _norm(slope(theta)), self.problem.decisions, self.points)
-        scatter = jax.jit(lambda theta: jnp.sum(jnp.var(jax.vmap(lambda z0: one(theta, z0))(few), axis=0)))
-        spread = math.sqrt(float(scatter(jnp.asarray(where))))
 
-        def curvature(theta: Array) -> Array:
-            second = jax.jacfwd(jax.jacfwd(jax.grad(believed), 1), 1)(theta, effect, center).reshape(d, size, size)
-            square = jnp.einsum("iab,iac->bc", second, second)
-            return jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(square)[-1], 0.0)) / 2
+        def slope(theta: Array, effect: Array, z0: Array) -> Array:
+            def believed(theta: Array) -> Array:
+                observed = z0 + shift(jnp.asarray(self.environment.effect), origin)
+                return self.problem.loss(theta, observed + shift(effect, theta - origin))
 
-        second = ascended(curvature, self.problem.decisions, self.points[:8])[0]
-        how = "exact in the effect" if linear else f"averaged {self.averaged}"
-        return first, spread, second, f"{how}; the largest found on Θ by ascent"
+            return jax.grad(believed)(theta)
 
-    def base_moments(self) -> tuple[Floats, Floats, float]:
+        first_derivative, second_derivative = jax.jacfwd(slope, 1), jax.jacfwd(jax.jacfwd(slope, 1), 1)
+        decisions, points = self.problem.decisions, self.points
+        first, _ = ascended(
+            lambda theta: _norm(first_derivative(theta, effect, center).reshape(d, -1)), decisions, points
+        )
+        by_data = jax.jacfwd(first_derivative, 2)
+
+        def felt(theta: Array) -> Array:  # affine in z0: how much of z̄₀ − E Z₀ enters
+            return _norm(by_data(theta, effect, center).reshape(-1, center.shape[0]))
+
+        covariance, _, _ = self.moments
+        spread = ascended(felt, decisions, points[:8])[0] * math.sqrt(float(np.trace(covariance)))
+        second = 0.0
+        if not self.linear_in_data:
+            if d * effect.size**2 > 100 * LARGE:
+                return self._gain_from_constants()
+
+            def bent(theta: Array) -> Array:
+                both = second_derivative(theta, effect, center).reshape(d, effect.size, effect.size)
+                square = jnp.einsum("iab,iac->bc", both, both)
+                return jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(square)[-1], 0.0)) / 2
+
+            second = ascended(bent, decisions, points[:8])[0]
+        return first, spread, second, "the derivatives of ∇P̂R in the effect, the largest found on Θ by ascent"
+
+    @functools.cached_property
+    def linear_in_data(self) -> bool:
+        """Whether ℓ is linear in Z, so that ∇P̂R is linear in the effect."""
+        theta, z = jnp.asarray(self.points[0]), self.draws[0]
+        return polynomial.degree(lambda z, theta: self.problem.loss(theta, z), z, theta) <= 1
+
+    def _gain_from_constants(self) -> tuple[float, float, float, str]:
+        """The gain of Lemma 4 from β, β_Z and the mean of ∇_Zℓ, where the effect is too large to differentiate by."""
+        theta, z = jnp.asarray(self.points[0]), self.draws[0]
+        if not (self.constant(self.mixed_hessian, theta, z) and self.constant(self.data_hessian, theta, z)):
+            return math.inf, math.inf, math.inf, f"the effect holds too many numbers ({self.environment.effect.size})"
+        across, within = (float(_norm(matrix(theta, z))) for matrix in (self.mixed_hessian, self.data_hessian))
+        center = jnp.mean(self.draws, axis=0) if self.exactly_drawn else jnp.asarray(self.environment.base.mean)
+        slope = jax.grad(self.problem.loss, 1)
+        mean, _ = ascended(
+            lambda theta: jnp.linalg.norm(slope(theta, self.answer(center, theta))),
+            self.problem.decisions,
+            self.points[:8],
+        )
+        shift = None if self.environment.dimension is not None else self.environment.shift
+        strongest = bounds.sensitivity(self.environment.effect, shift, self.dimension)
+        first, second = bounds.effect_gain(across, within, mean, strongest, self.problem.decisions.radius)
+        spread = within * math.sqrt(float(np.trace(self.moments[0])))
+        return first, spread, second, "Lemma 4's formula from β, β_Z and the mean of ∇_Zℓ"
+
+    @functools.cached_property
+    def moments(self) -> tuple[Floats, Floats, float]:
         """Σ, Σ on the directions that the shift can move, and E‖·‖⁴ of the base there."""
         base = self.environment.base
         covariance = np.asarray(
@@ -446,6 +518,7 @@ class _Look:
         left, values, _ = np.linalg.svd(self.shift_derivatives().reshape(width, -1), full_matrices=False)
         return np.asarray(left[:, values > 1e-12 * values[0]])
 
+    @functools.cached_property
     def isometric(self) -> bool:
         """Whether an effect is as large as the matrix θ ↦ shift(effect, θ) it stands for."""
         if self.environment.dimension is not None:
@@ -456,7 +529,7 @@ class _Look:
 
     def _affine_variance(self) -> float:
         slope = jax.jacfwd(jax.grad(self.reacting), 1)(jnp.asarray(self.points[0]), self.draws[0])
-        covariance, _, _ = self.base_moments()
+        covariance, _, _ = self.moments
         return float(np.trace(np.asarray(slope) @ covariance @ np.asarray(slope).T))
 
     def _everywhere(self, value: Callable[[Array, Array], Array]) -> Floats:
@@ -464,10 +537,6 @@ class _Look:
             return jax.vmap(lambda z0: value(theta, self.answer(z0, theta)))(self.draws)
 
         return np.asarray(jax.jit(lambda points: lax.map(at, points))(jnp.asarray(self.points)))
-
-
-def _matrix(derivative: Array, rows: int) -> Array:
-    return derivative.reshape(rows, -1)
 
 
 def ascended(value: Callable[[Array], Array], decisions: Any, points: Floats) -> tuple[float, Floats]:
@@ -500,26 +569,34 @@ def ascended(value: Callable[[Array], Array], decisions: Any, points: Floats) ->
 def _report(
     problem: Problem, environment: LocationFamily, c: dict[str, float], how: dict[str, str], look: _Look, optimum: Any
 ) -> tuple[Assumption, ...]:
-    def above(value: float) -> bool | None:
-        return value > 1e-9 if math.isfinite(value) else None
+    def above(name: str) -> bool | None:
+        """Whether a constant is positive: for certain only where it is exact, or was found not to be."""
+        if not math.isfinite(c[name]):
+            return None
+        return (True if how[name].startswith("exact") else None) if c[name] > 1e-9 else False
 
     bent = [look.grows_with_data(derivative) for derivative in (look.mixed_hessian, look.data_hessian)]
     steep = look.grows_with_data(jax.grad(problem.loss, 1))
     data_convexity = c["data_convexity"]
     strong = c["decision_convexity"] - (c["smoothness"] ** 2 / data_convexity if data_convexity > 1e-9 else math.inf)
+    lemma_2 = bounds.risk_convexity(
+        c["decision_convexity"], max(data_convexity, 0.0), c["smoothness"], c["sensitivity"], c["least_response"]
+    )
     convex_constraints = _convex_constraints(problem, look)
     report = [
-        Assumption("1: smooth", "ℓ has bounded second derivatives", False if True in bent else None if None in bent else True,
+        Assumption("1: smooth", "ℓ has bounded second derivatives",
+                   False if True in bent else None if None in bent or not look.analytic else True,
                    ("they grow with Z, and the base is unbounded; found " if True in bent else "")
                    + f"β = {c['smoothness']:.4g} ({how['smoothness']}), β_Z = {c['data_smoothness']:.4g}"),
-        Assumption("1: convex in θ", "γ_θ > 0", above(c["decision_convexity"]),
+        Assumption("1: convex in θ", "γ_θ > 0", above("decision_convexity"),
                    f"γ_θ = {c['decision_convexity']:.4g} ({how['decision_convexity']})"),
-        Assumption("1: convex in Z", "γ_Z > 0", above(c["data_convexity"]),
+        Assumption("1: convex in Z", "γ_Z > 0", above("data_convexity"),
                    f"γ_Z = {c['data_convexity']:.4g} ({how['data_convexity']})"),
         Assumption("1: Lipschitz in Z", "‖∇_Zℓ‖ ≤ L_Z for all data", None if steep is None else not steep,
                    ("it grows with Z, and the base is unbounded; " if steep else "")
                    + f"L_Z = {c['data_lipschitz']:.4g} ({how['data_lipschitz']})"),
-        Assumption("1: γ_θ − β²/γ_Z > 0", "with β across θ and Z", above(strong) if math.isfinite(strong) else False,
+        Assumption("1: γ_θ − β²/γ_Z > 0", "with β across θ and Z",
+                   False if not strong > 0 else None if None in (above("decision_convexity"), above("data_convexity")) else True,
                    f"γ_θ − β²/γ_Z = {strong:.4g}" if math.isfinite(strong) else "γ_Z = 0"),
         Assumption("2: Θ bounded", "closed, convex, ‖θ‖ ≤ R", look.bounded, f"R = {c['radius']:.4g}"),
         Assumption("3: g convex", "each g_i is convex on Θ", *convex_constraints),
@@ -527,16 +604,18 @@ def _report(
                    math.isfinite(c["constraint_lipschitz"]) and math.isfinite(c["constraint_bound"]),
                    f"L_g = {c['constraint_lipschitz']:.4g} ({how['constraint_lipschitz']}), C = {c['constraint_bound']:.4g}"),
         Assumption("4: gradient variance", "n E sup ‖∇P̂R − ∇PR‖² ≤ σ²",
-                   None if how["uniform_variance"].startswith("at single") else math.isfinite(c["variance"]),
+                   True if math.isfinite(c["uniform_variance"]) else False if math.isinf(c["variance"]) else None,
                    f"σ² = {c['variance']:.4g} ({how['variance']}); uniformly {c['uniform_variance']:.4g} "
                    f"({how['uniform_variance']})"),
         Assumption("5: injected noise", "excites every direction", True, "Gaussian probes: κ in closed form"),
-        Assumption("location family", "Z = Z₀ + Aθ, Â as large as A", True if look.isometric() else None,
-                   f"σ_max(A) = {c['sensitivity']:.4g}" + ("" if look.isometric() else "; the structured effect is scaled, "
-                   "and Lemma D1 speaks of the matrix A")),
+        Assumption("location family", "Z = Z₀ + Aθ, Â as large as A", look.isometric,
+                   f"σ_max(A) = {c['sensitivity']:.4g}" + ("" if look.isometric else "; the effect is not as large as the matrix "
+                   "it stands for, of which Lemma D1 speaks: scale the shift")),
         Assumption("PR strongly convex", "γ > 0, what the proof needs of Assumption 1",
-                   above(c["convexity"]),
-                   f"γ = {c['convexity']:.4g} ({how['convexity']})"),
+                   above("convexity"),
+                   f"γ = {c['convexity']:.4g} ({how['convexity']}); Lemma 2 gives at least {lemma_2:.4g}"),
+        Assumption("Lemma 4: quadratic in Z", "∇P̂R is quadratic in the effect", True if look.quadratic_in_data else None,
+                   how["gain"]),
     ]  # fmt: skip
     return tuple(report)
 

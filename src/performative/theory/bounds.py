@@ -7,7 +7,6 @@ multipliers of the optimum. D_t = Â_t − A is the parameter error, e_t = ∇P�
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -73,6 +72,9 @@ def risk_convexity(
 
     As printed: max{γ_θ − β²/γ_Z, γ_θ − 2σ_max β + γ_Z σ_min²}, which is never larger.
     """
+    _require_nonnegative(data_convexity=data_convexity, smoothness=smoothness, least_response=least_response)
+    if least_response > sensitivity:
+        raise ValueError(f"`least_response <= sensitivity` must hold, but got {least_response=}, {sensitivity=}")
     if as_printed:
         whole_line = decision_convexity - smoothness**2 / data_convexity if data_convexity > 0 else -math.inf
         ends = decision_convexity - 2 * sensitivity * smoothness + data_convexity * least_response**2
@@ -153,7 +155,7 @@ def parameter_error_at(t: int, initial_error: float, noise: Noise, trace: float,
     Assumes a location family, Assumption 5, one sample a deployment and ζ_t = 2/(κ₁t + 2κ₃); `initial_error` is ‖Â₀ − A‖²_F.
     As printed the same with t + t₀, for the index of the proof is one behind that of the algorithm.
     """
-    t0 = 2 * noise.kappa3 / noise.kappa1
+    t, t0 = whole("t", t, 0), 2 * noise.kappa3 / noise.kappa1
     return _alpha(initial_error, noise, trace) / (t + t0 + (0 if as_printed else 1))
 
 
@@ -168,6 +170,7 @@ def parameter_error(rounds: int, initial_error: float, noise: Noise, trace: floa
 
 
 def _alpha(initial_error: float, noise: Noise, trace: float) -> float:
+    _require_nonnegative(initial_error=initial_error, trace=trace)
     return max((1 + 2 * noise.kappa3 / noise.kappa1) * initial_error, 8 * noise.kappa2 * trace / noise.kappa1**2)
 
 
@@ -175,22 +178,23 @@ def _alpha(initial_error: float, noise: Noise, trace: float) -> float:
 def parameter_error_fourth(
     rounds: int, dimension: int, initial_error: float, covariance: Any, base_fourth: float, scale: float = 1.0
 ) -> float:
-    """Σ_{t=1}^T E‖Â_t − A‖⁴_F, bounded by running the exact recursion of its moments; the paper does not need it.
+    """Σ_{t=1}^T E‖Â_t − A‖⁴_F, bounded by running a recursion of its moments; the paper does not need it.
 
     Assumes a location family, probes u ∼ N(0, scale²I), one sample a deployment, the theorem's ζ_t and an initial error
     that is not random. `covariance` is Σ, `base_fourth` is E‖Z₀ − E Z₀‖⁴. A loss whose derivative in Z grows with Z feels the
     square of the parameter error in its gradient, and so the fourth power in e_t².
     """
-    sigma = finite_array("covariance", covariance, 2) / scale**2
+    sigma = finite_array("covariance", covariance, 2) / positive("scale", scale) ** 2
+    _require_nonnegative(initial_error=initial_error, base_fourth=base_fourth)
     trace, squares = float(np.trace(sigma)), float(np.sum(sigma * sigma))
     largest = float(np.linalg.eigvalsh(sigma)[-1])
     noise_fourth = 2 * base_fourth / scale**4 + 2 * trace**2 + 4 * squares  # of Z'₀ − Z₀, two independent draws
     return float(_fourth_sum(whole("rounds", rounds, 1), float(dimension), initial_error, trace, largest, noise_fourth))
 
 
-@functools.partial(jax.jit, static_argnames="rounds")
-def _fourth_sum(rounds: int, d: Any, initial: Any, trace: Any, largest: Any, noise_fourth: Any) -> Array:
-    def step(carry: tuple[Array, Array, Array], t: Array) -> tuple[tuple[Array, Array, Array], None]:
+@jax.jit
+def _fourth_sum(rounds: Any, d: Any, initial: Any, trace: Any, largest: Any, noise_fourth: Any) -> Array:
+    def step(t: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         second, fourth, total = carry
         z = 2.0 / (t + 2.0 * (d + 2.0))
         kept = 1 - 4 * z + 2 * z**2 * (d + 2) + 3 * (4 * z**2 - 4 * z**3 * (d + 4) + z**4 * (d + 4) * (d + 6))
@@ -198,10 +202,10 @@ def _fourth_sum(rounds: int, d: Any, initial: Any, trace: Any, largest: Any, noi
         joint = 4 * z**2 * trace * (d - 2 * z * (d + 2) + z**2 * (d + 2) * (d + 4))
         grown = kept * fourth + (mixed + joint) * second + z**4 * noise_fourth * d * (d + 2)
         second = (1 - 2 * z + z**2 * (d + 2)) * second + 2 * z**2 * d * trace
-        return (second, grown, total + grown), None
+        return second, grown, total + grown
 
     start = (jnp.asarray(initial, float), jnp.asarray(initial, float) ** 2, jnp.zeros(()))
-    return lax.scan(step, start, jnp.arange(1.0, rounds + 1.0))[0][2]
+    return lax.fori_loop(1, rounds + 1, step, start)[2]
 
 
 def effect_gain(
@@ -226,7 +230,7 @@ def gradient_error(
     sensitivity: float,
     radius: float,
     parameter_error: float,
-    parameter_error_fourth: float = 0.0,
+    parameter_error_fourth: float | None = None,
     gain: tuple[float, float] | None = None,
     as_printed: bool = False,
 ) -> float:
@@ -239,18 +243,29 @@ def gradient_error(
     As printed: 2Tσ²/n + (4/n)(2L_Z² + β²R²(1 + 2σ_max)) ΣE‖D_t‖². But the n base samples share one parameter error, which does
     not average out, σ_max enters squared, and what is strongly convex in unbounded Z is not Lipschitz in it.
     """
-    sampled = 2 * rounds * variance / warmup
+    _require_nonnegative(variance=variance, parameter_error=parameter_error, radius=radius)
+    sampled = 2 * whole("rounds", rounds, 1) * variance / whole("warmup", warmup, 1)
     if as_printed:
         spread = 2 * data_lipschitz**2 + smoothness**2 * radius**2 * (1 + 2 * sensitivity)
         return sampled + 4 / warmup * spread * parameter_error
     first, second = gain or effect_gain(smoothness, data_smoothness, data_lipschitz, sensitivity, radius)
     if second == 0:
         return sampled + 2 * first**2 * parameter_error
+    if parameter_error_fourth is None:
+        raise ValueError(
+            f"`parameter_error_fourth` must be given where the gain has a second part, but K₂ = {second:.6g}"
+        )
     return sampled + 4 * (first**2 * parameter_error + second**2 * parameter_error_fourth)
 
 
+def _require_nonnegative(**values: float) -> None:
+    for name, value in values.items():
+        if not value >= 0:
+            raise ValueError(f"`{name}` must be a number >= 0, but got {value}")
+
+
 class _Framework(NamedTuple):
-    """What Lemma 3 rests on: B + G/(2a) bounds the sum of the primal and dual terms, c weighs ‖λ‖²/2."""
+    """What Lemma 3 rests on: B = 2R²/η + ηT(C² + 2L²) + ηG and c = 1/η + δηT."""
 
     common: float
     weight: float
@@ -267,6 +282,9 @@ def _framework(
     step: float | None,
 ) -> _Framework:
     rounds = whole("rounds", rounds, 1)
+    _require_nonnegative(
+        gradient_error=error, radius=radius, constraint_bound=constraint_bound, lipschitz=lipschitz, control=control
+    )
     eta = 1 / math.sqrt(rounds) if step is None else positive("step", step)
     low, high = control_interval(eta, constraint_lipschitz)
     if not low * (1 - 1e-12) <= control <= high * (1 + 1e-12):
@@ -351,4 +369,4 @@ def _best(bound: Callable[[float], float], a: float | None, convexity: float) ->
         if not 0 < a < convexity:
             raise ValueError(f"`a` must lie in (0, γ) = (0, {convexity:.6g}), but got {a}")
         return bound(a / convexity)
-    return min(bound(share) for share in np.linspace(0.001, 0.999, 999))
+    return min(bound(share / 1000) for share in range(1, 1000))
