@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: demo test test-slow bench scaling theory lock clean
+.PHONY: demo test test-slow bench scaling theory safe lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/performative demo --out runs/demo
@@ -23,6 +23,9 @@ bench: $(VENV)/.ready
 
 scaling: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.scaling
+
+safe: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.safe
 
 theory: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.theory

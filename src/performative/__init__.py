@@ -29,6 +29,8 @@ _HOMES = {
     "apda": "methods",
     "oracle": "methods",
     "pd_ps": "methods",
+    "safe_apda": "methods",
+    "NoStrictlyFeasibleDecision": "safety",
     "performative_optimum": "optimum",
     "performative_risk": "risk",
     "simulate": "simulation",
@@ -54,10 +56,11 @@ if TYPE_CHECKING:
     from performative import constraints, environments, estimators, sets, steps, theory
     from performative.environments import Empirical, Gaussian, LocationFamily, QuadratureWarning
     from performative.exploration import Alone, Pair
-    from performative.methods import apda, oracle, pd_ps
+    from performative.methods import apda, oracle, pd_ps, safe_apda
     from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point
     from performative.primal_dual import PrimalDual
     from performative.problem import Problem
     from performative.risk import performative_risk
+    from performative.safety import NoStrictlyFeasibleDecision
     from performative.sets import Ball, Box, Budget, HalfSpace, Product, Reals, Simplex
     from performative.simulation import NonFiniteWarning, simulate

@@ -33,6 +33,10 @@ class Constraint:
         """λᵀ∇g(θ), by automatic differentiation unless a constraint knows a shorter way."""
         return jax.vjp(self, theta)[1](multipliers)[0]
 
+    def steepness(self, theta: Array) -> Array:
+        """‖∇g_i(θ)‖² for each value (m,)."""
+        return jnp.sum(jax.jacrev(self)(theta) ** 2, axis=-1)
+
     def declare(self, variable: Any) -> Any:
         """The values (m,) as one convex cvxpy expression, or None where there is no such form."""
         return None
@@ -61,6 +65,10 @@ class Linear(Constraint):
     def __call__(self, theta: Array) -> Array:
         """A θ − b."""
         return jnp.sum(self.coefficients * jnp.asarray(theta), axis=-1) - self.bound
+
+    def steepness(self, theta: Array) -> Array:
+        """‖a_i‖²."""
+        return jnp.sum(self.coefficients * jnp.asarray(self.coefficients), axis=-1)
 
     def declare(self, variable: Any) -> Any:
         """As it stands."""
@@ -173,6 +181,13 @@ class Proximity(Constraint):
         rows = theta.reshape(self.blocks, -1)
         weight = jnp.where(joined.any(axis=-1), jnp.where(self.active, multipliers, 0.0)[position], 0.0)
         return 2.0 * jnp.sum(weight[:, :, None] * (rows[:, None] - rows[None]), axis=1).reshape(-1)
+
+    def steepness(self, theta: Array) -> Array:
+        """8‖θ_i − θ_j‖², or 0 where the pair is off."""
+        rows = theta.reshape(self.blocks, -1)
+        left, right = np.asarray(self.pairs).T
+        apart = rows[left] - rows[right]
+        return jnp.where(self.active, 8.0 * jnp.sum(apart * apart, axis=-1), 0.0)
 
     def declare(self, variable: Any) -> Any:
         """One sum of squares a pair."""

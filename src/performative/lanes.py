@@ -124,6 +124,8 @@ def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
     if name in CALLS and CALLS[name] in params:
         inner = params[CALLS[name]]  # closed, or open for rematerialisation
         return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands, lanes)
+    if name == "scan" and any(mapped for _, mapped in operands):
+        return _scan(operands, params, lanes)
     if not any(mapped for _, mapped in operands):
         # What depends on constants alone is computed here and now, so that indices are known numbers below.
         known = not any(isinstance(array, jax.core.Tracer) for array in arrays)
@@ -166,6 +168,35 @@ def _through_vmap(equation: Any, operands: list[Value]) -> list[Value]:
         *[array for array, _ in operands]
     )
     return [(output, True) for output in (outputs if primitive.multiple_results else [outputs])]
+
+
+def _scan(operands: list[Value], params: dict[str, Any], lanes: int) -> list[Value]:
+    """A loop whose body keeps the lanes last; what it carries has lanes as soon as anything with lanes flows into it."""
+    program, first, last = params["jaxpr"], params["num_consts"], params["num_consts"] + params["num_carry"]
+    consts, carried, scanned = operands[:first], operands[first:last], operands[last:]
+    kinds = [mapped for _, mapped in carried]
+
+    def body(carry: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+        values = [*consts, *zip(carry, kinds, strict=True)]
+        values += [(piece, mapped) for piece, (_, mapped) in zip(slices, scanned, strict=True)]
+        outputs = _evaluate(program.jaxpr, program.consts, values, lanes)
+        for index, (_, mapped) in enumerate(outputs[: len(kinds)]):
+            kinds[index] = kinds[index] or mapped
+        after = [_spread(value, lanes) if kind else value[0] for value, kind in zip(outputs, kinds, strict=False)]
+        return after, [_spread(value, lanes) for value in outputs[len(kinds) :]]
+
+    def start() -> list[Any]:
+        return [_spread(value, lanes) if kind else value[0] for value, kind in zip(carried, kinds, strict=True)]
+
+    pieces = [array for array, _ in scanned]
+    while True:  # until a round of the body gives no lanes to what had none
+        before = list(kinds)
+        jax.eval_shape(body, start(), [piece[0] for piece in pieces])
+        if kinds == before:
+            break
+    length, reverse = params["length"], params["reverse"]
+    after, stacked = lax.scan(body, start(), pieces, length=length, reverse=reverse)
+    return [*zip(after, kinds, strict=True), *[(array, True) for array in stacked]]
 
 
 def _select(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:

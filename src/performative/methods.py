@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from performative import steps
@@ -11,11 +13,14 @@ from performative.environments.location import Shift, apply_effect
 from performative.estimators import BaseSamples, KnownEffect, LocationEstimator, PairedLeastSquares
 from performative.exploration import Alone, Exploration, Pair
 from performative.optimum import require_feasible
+from performative.precision import in_float64
 from performative.primal_dual import PrimalDual
 from performative.problem import Problem
 from performative.pytrees import as_node, callable_node, changed
+from performative.safe import SafePrimalDual
+from performative.safety import Pull
 from performative.steps import Step
-from performative.validation import finite_array, whole
+from performative.validation import finite_array, positive, whole
 
 
 def apda(
@@ -82,6 +87,85 @@ def oracle(
     known = KnownEffect(parts.pop("shift"), parts.pop("effect"))
     estimator = LocationEstimator(known, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
     return PrimalDual(estimator=estimator, exploration=Alone(), **parts)
+
+
+def safe_apda(
+    problem: Problem,
+    *,
+    exploration: float = 1.0,
+    start: Any = None,
+    anchor: Any = None,
+    samples: int = 1,
+    shift: Shift | None = None,
+    effect: Any = None,
+    history: tuple[Any, Any] | None = None,
+    reservoir: int = 500,
+) -> SafePrimalDual:
+    """APDA for those who pay for every deployment: one a round, all feasible, exploration that fades like t^(−1/4).
+
+    It needs no warm-up, no horizon and no step sizes: all scales are learnt. A problem without a strictly feasible decision
+    is refused.
+
+    Args:
+        problem: what the decision-maker knows.
+        exploration: a factor on the exploration that balances its price against what it teaches.
+        start: the first decision, pulled back if it is not feasible; by default the anchor.
+        anchor: a strictly feasible decision to pull towards; by default that of the largest slack.
+        samples: how many samples each deployment brings.
+        shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
+        effect: Â₀, zero by default; needed with `shift`.
+        history: past deployments, decisions (N, d) and the sample (N, k) each brought: what is known of the base and the effect.
+        reservoir: how many deployments are kept where the loss is not quadratic in the data.
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
+    if effect is not None:
+        effect = finite_array("effect", effect, 2 if shift is None else None)
+        if shift is None:
+            problem = problem.of_dimension(effect.shape[1])
+    elif shift is not None:
+        raise ValueError("`effect` must be given with `shift`, since its shape is not known otherwise")
+    if start is not None:
+        start = finite_array("start", start, 1)
+        problem = problem.of_dimension(start.shape[0])
+    if problem.dimension is None:
+        raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
+    if start is not None and not problem.decisions.contains(start):
+        raise ValueError(f"`start` must lie in the decision set {problem.decisions}, but got {start}")
+    if history is not None:
+        past = tuple(finite_array(name, part, 2) for name, part in zip(("decisions", "samples"), history, strict=True))
+        if past[0].shape != (len(past[1]), problem.dimension) or not len(past[0]):
+            raise ValueError(
+                f"`history` must hold decisions (N, {problem.dimension}) and samples (N, k), but got {past[0].shape} and "
+                f"{past[1].shape}"
+            )
+        history = (past[0], past[1])
+    unmoved: tuple[int, ...] = ()
+    if shift is not None:
+        unmoved = _unmoved(shift, effect, problem.dimension)
+    pull = Pull.of(problem, anchor)
+    radius = float(problem.decisions.radius)
+    return SafePrimalDual(
+        problem=problem,
+        shift=callable_node(apply_effect if shift is None else shift),
+        prior=effect,
+        safety=pull,
+        start=pull.anchor if start is None else start,
+        history=history,
+        exploration=np.float64(positive("exploration", exploration)),
+        widest=np.float64(radius / (2 * math.sqrt(problem.dimension))),
+        unmoved=unmoved,
+        samples=whole("samples", samples, 1),
+        reservoir=whole("reservoir", reservoir, 1),
+    )
+
+
+@in_float64
+def _unmoved(shift: Shift, effect: Any, dimension: int) -> tuple[int, ...]:
+    """The positions of the data that no effect can move, found at random effects and decisions."""
+    random = np.random.default_rng(0)
+    drawn = [shift(random.normal(size=np.shape(effect)), jnp.asarray(random.normal(size=dimension))) for _ in range(3)]
+    return tuple(int(index) for index in np.flatnonzero(~np.any(np.asarray(drawn), axis=0)))
 
 
 def _common(

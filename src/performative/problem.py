@@ -128,6 +128,10 @@ class Problem:
             start = stop
         return total
 
+    def steepness(self, theta: Array) -> Array:
+        """‖∇g_i(θ)‖² for each constraint (m,)."""
+        return jnp.concatenate([item.steepness(theta) for item in self.constraints])
+
     @in_float64
     def check_samples(self, width: int) -> None:
         """Refuse a loss that does not turn a decision and one sample of `width` numbers into a scalar."""

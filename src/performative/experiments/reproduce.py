@@ -19,7 +19,7 @@ from performative.batches import LANES, Job, Piece, check_cluster, finished_so_f
 from performative.engine import World
 from performative.experiments import portfolio, regression
 from performative.experiments.instance import Instance
-from performative.methods import apda, oracle, pd_ps
+from performative.methods import apda, oracle, pd_ps, safe_apda
 from performative.metrics import Truth
 from performative.precision import precise
 from performative.simulation import recorded_rounds, report_failures, to_dataset
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 EXPERIMENTS: dict[str, ModuleType] = {regression.NAME: regression, portfolio.NAME: portfolio}
-METHODS = ("apda", "pd-ps", "oracle", "apda-recycle")
+METHODS = ("apda", "pd-ps", "oracle", "apda-recycle", "safe-apda")
 WARMUP = 1000
 
 
@@ -113,12 +113,14 @@ def make_world(instance: Instance, methods: Sequence[str]) -> World:
     learning = {**common, "effect": instance.prior}
     known = {**common, "effect": instance.environment.effect}
     del known["estimation_step"]
-    made = {}
+    made: dict[str, Any] = {}
     for name in sorted(methods):
         if name == "oracle":
             made[name] = oracle(instance.problem, **known)
         elif name == "pd-ps":
             made[name] = pd_ps(instance.problem, **learning)
+        elif name == "safe-apda":  # its promise is for constraints that are known, so it is told the true ones
+            made[name] = safe_apda(instance.truth, start=instance.start, shift=instance.shift, effect=instance.prior)
         else:
             made[name] = apda(instance.problem, **learning, recycle=name == "apda-recycle")
     with precise():

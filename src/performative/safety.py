@@ -1,0 +1,132 @@
+"""Safety: what may be deployed at all. A decision that breaks a constraint is pulled towards one that meets all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from performative import convex, polynomial
+from performative.precision import in_float64
+from performative.problem import Problem
+from performative.pytrees import pytree
+from performative.validation import Floats, finite_array
+
+MARGIN = 1e-9
+"""How far below 0 every constraint is kept, as a share of the anchor's slack: room for rounding."""
+HALVINGS = 50
+CORRECTIONS = 6
+"""Steps towards the violated constraints before the pull, which is then short."""
+
+
+class NoStrictlyFeasibleDecision(ValueError):
+    """No decision meets all constraints with room to spare; `slack` is the largest found, `blocking` who holds it back."""
+
+    def __init__(self, slack: float, blocking: dict[str, float]) -> None:
+        self.slack, self.blocking = slack, blocking
+        super().__init__(
+            "a decision in the set with g(θ) < 0 must exist for a method that explores safely, but the largest slack found "
+            f"is {slack:.6g}; held back by: {', '.join(blocking)}"
+        )
+
+
+@pytree("quadratic")
+class Pull:
+    """Towards a strictly feasible `anchor` until every g_i ≤ −margin.
+
+    On the way g_i is a quadratic function of the distance where g is quadratic, and the way is found exactly; otherwise by
+    bisection that never leaves the feasible side.
+    """
+
+    anchor: Any
+    margin: Any
+    quadratic: Any
+
+    @staticmethod
+    @in_float64
+    def of(problem: Problem, anchor: Any = None) -> Pull:
+        """Towards the decision of largest slack, or the `anchor` given."""
+        if anchor is None:
+            anchor, slack, blocking = convex.largest_slack(problem)
+        else:
+            anchor = finite_array("anchor", anchor, 1)
+            if anchor.shape != (problem.dimension,) or not problem.decisions.contains(anchor):
+                raise ValueError(f"`anchor` must lie in the decision set {problem.decisions}, but got {anchor}")
+            values = np.asarray(problem.g(jnp.asarray(anchor)))
+            slack = float(-np.max(values, initial=-np.inf))
+            blocking = {n: 1.0 for n, v in zip(problem.constraint_names, values, strict=True) if v >= 0}
+        if not slack > 0:
+            raise NoStrictlyFeasibleDecision(slack, blocking)
+        margin = MARGIN * slack if np.isfinite(slack) else 0.0
+        quadratic = polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
+        return Pull(np.asarray(anchor, dtype=np.float64), np.float64(margin), quadratic)
+
+    def __call__(self, problem: Problem, candidate: Array) -> Array:
+        """A decision near a candidate in Θ that is safe to deploy."""
+        if not problem.constraint_names:
+            return candidate
+        way = self._corrected(problem, candidate) - self.anchor
+        share = self._exact(problem, way) if self.quadratic else self._bisected(problem, way)
+        return self.anchor + share * way
+
+    def _corrected(self, problem: Problem, candidate: Array) -> Array:
+        """The candidate after a few extrapolated parallel projections on the constraints it violates (Pierra 1984).
+
+        Each moves by −L Σ g_i⁺∇g_i/‖∇g_i‖², the mean way to the violated constraints, stretched by L to their common depth.
+        """
+
+        def correct(_: Any, candidate: Array) -> Array:
+            steepness = problem.steepness(candidate)
+            scaled = jnp.maximum(problem.g(candidate) + self.margin, 0.0) / jnp.maximum(steepness, 1e-300)
+            mean = problem.pullback(candidate, scaled)
+            length = jnp.sum(scaled * scaled * steepness) / jnp.maximum(jnp.sum(mean * mean), 1e-300)
+            return problem.decisions.project(candidate - length * mean)
+
+        return lax.fori_loop(0, CORRECTIONS, correct, candidate)
+
+    def _exact(self, problem: Problem, way: Array) -> Array:
+        start = problem.g(jnp.asarray(self.anchor)) + self.margin
+        half, end = (problem.g(self.anchor + part * way) + self.margin for part in (0.5, 1.0))
+        bend = 2.0 * (end + start - 2.0 * half)
+        slope = end - start - bend
+        # The positive root of bend·s² + slope·s + start = 0; there is none where g stays below 0.
+        inside = slope * slope - 4.0 * bend * start
+        below = slope + jnp.sqrt(jnp.maximum(inside, 0.0))
+        reached = (inside > 0.0) & (below > 0.0) & (end > 0.0)
+        return jnp.min(jnp.where(reached, -2.0 * start / jnp.where(reached, below, 1.0), 1.0))
+
+    def _bisected(self, problem: Problem, way: Array) -> Array:
+        def safe(share: Array) -> Array:
+            return jnp.all(problem.g(self.anchor + share * way) <= -self.margin)
+
+        def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = ends
+            middle = 0.5 * (low + high)
+            good = safe(middle)
+            return jnp.where(good, middle, low), jnp.where(good, high, middle)
+
+        one = jnp.ones(())
+        low, _ = lax.fori_loop(0, HALVINGS, halve, (jnp.zeros(()), one))
+        return jnp.where(safe(one), one, low)
+
+
+def nearest(problem: Problem, candidate: Any, margin: float = 0.0) -> Floats:
+    """The feasible decision nearest to a candidate, by cvxpy: slower than a pull, and closer. For convex constraints."""
+    import cvxpy as cp
+
+    theta = cp.Variable(problem.dimension)
+    limits = [item.declare(theta) for item in problem.constraints]
+    for item, limit in zip(problem.constraints, limits, strict=True):
+        if limit is None:
+            raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
+    wanted = finite_array("candidate", candidate, 1)
+    program = cp.Problem(
+        cp.Minimize(cp.sum_squares(theta - wanted)),
+        [*problem.decisions.declare(theta), *[limit <= -margin for limit in limits]],
+    )
+    program.solve(solver=cp.CLARABEL)
+    if theta.value is None:
+        raise ValueError(f"the feasible set must not be empty, but cvxpy says {program.status}")
+    return np.asarray(theta.value)
