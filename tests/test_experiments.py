@@ -38,7 +38,7 @@ def test_the_command_writes_everything_and_the_summary_has_the_promised_form(tmp
     directory = tmp_path / "portfolio"
     summary = json.loads((directory / "summary.json").read_text())
     assert {"experiment", "rounds", "realizations", "seed", "seconds", "settings"} <= set(summary)
-    assert len(summary["settings"]) == 2 * 4
+    assert len(summary["settings"]) == 2 * 5
     for row in summary["settings"]:
         assert set(row["final"]) == set(reproduce.SUMMARISED)
         assert set(row["final"]["relative_regret"]) == {"mean", "std", "median"}

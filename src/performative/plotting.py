@@ -21,22 +21,26 @@ PANELS = (
     ("relative_violation", "(b) relative violation  Vio$_m$(t) / (t·|Vio$_m$(1)|)"),
     ("deviation", "(c) deviation  $\\|θ_t − θ_{PO}\\|^2$"),
     ("estimation_error", "(d) estimation error  $\\|Â_t − A\\|_F^2$"),
+    ("deployed_regret", "(e) regret of every deployment, per deployment"),
 )
 
 
 def experiment_figure(dataset: xr.Dataset, title: str) -> Figure:
-    """The paper's four panels for a dataset of `performative reproduce`."""
+    """The paper's four panels for a dataset of `performative reproduce`, and what all deployments cost."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 8), layout="constrained")
+    figure = Figure(figsize=(16, 8), layout="constrained")
     figure.suptitle(f"{title}: {dataset.sizes['realization']} realisations, mean and 10–90 % band")
     handles: dict[str, Any] = {}
-    for axes, (variable, label) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+    grid = figure.subplots(2, 3)
+    # (a) and (b) above (c) and (d) as in the paper, then (e) and the legend.
+    for axes, (variable, label) in zip([*grid[0, :2], *grid[1, :2], grid[0, 2]], PANELS, strict=True):
         _panel(axes, dataset, variable, handles)
         axes.set_title(label, fontsize=10, loc="left")
-        axes.set_xlabel("round t")
+        axes.set_xlabel("deployments" if variable == "deployed_regret" else "round t")
         axes.grid(visible=True, which="major", linewidth=0.4, alpha=0.5)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=9)
+    grid[1, 2].axis("off")
+    grid[1, 2].legend(handles.values(), handles.keys(), loc="center", ncols=2, fontsize=9, frameon=False)
     return figure
 
 
@@ -55,6 +59,9 @@ def _panel(axes: Any, dataset: xr.Dataset, variable: str, handles: dict[str, Any
             values = dataset[variable].sel({"sensitivity": sensitivity, "method": method})
             if not values.isel(round=-1).any():  # the oracle has no estimation error
                 continue
+            if variable == "deployed_regret":
+                counted = dataset["deployments"].sel({"sensitivity": sensitivity, "method": method})
+                rounds = counted.isel(realization=0).values
             mean = values.mean("realization").values
             low, high = values.quantile([0.1, 0.9], dim="realization").values
             signed |= bool(np.any(mean < 0))

@@ -10,7 +10,7 @@ and exploration are made of the curvature, the noise and the effect as they have
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from performative.precision import in_float64
 from performative.problem import LossInData
 from performative.pytrees import changed, pytree
 from performative.randomness import standard_normal
-from performative.validation import finite_array, is_traced
+from performative.validation import Floats, finite_array, is_traced
 
 CONJUGATE = 6
 """Steps of conjugate gradients that keep the noise along the constraints that bind."""
@@ -67,6 +67,17 @@ class SafeState:
     price: Any
     learning: Any
     scale: Any
+
+
+class Confidence(NamedTuple):
+    """What is believed, with standard errors: the effect, the risk predicted at θ_t, and its gain over the start's."""
+
+    effect: Floats
+    effect_error: Floats
+    risk: float
+    risk_error: float
+    gain: float
+    gain_error: float
 
 
 @pytree("unmoved", "samples", "reservoir")
@@ -124,6 +135,9 @@ class SafePrimalDual:
 
     def decide(self, state: SafeState, normals: Array) -> Array:
         """`ask` with its random numbers given."""
+        return _decided(self, state, normals)
+
+    def _decided(self, state: SafeState, normals: Array) -> Array:
         if state.belief.effect is None:
             return self.safety(self.problem, state.decision)[None]
         noise = self.noise_level(state) * self._where_it_is_cheap(state, normals)
@@ -172,6 +186,65 @@ class SafePrimalDual:
         pattern = self._pattern(belief.data.shape[0])
         covariance = pattern.compress(belief.scatter / belief.count)
         return Moments(center, covariance, pattern).mean(lambda z: self.problem.loss(theta, z))
+
+    @in_float64
+    def confidence(self, state: SafeState, draws: int = 4_000) -> Confidence:
+        """Standard errors from the regression, and of the risk by the delta method.
+
+        The noise of the data is taken to be of the same covariance at every decision, as in a location family; its
+        fluctuation in the average loss comes from `draws` draws of a Gaussian of that covariance, or from the reservoir.
+        """
+        belief, d = state.belief, self.normals
+        if belief.effect is None or belief.count <= d + 2:
+            raise ValueError(
+                f"more than {d + 2} samples must have been told for standard errors, but there are {belief.count}"
+            )
+        free = belief.count - 1.0 - d
+        covariance = belief.scatter / free
+        left = jnp.eye(covariance.shape[0])
+        if self.unmoved:  # what the unmoved data tell of the noise of the others is known
+            moved = np.ones(covariance.shape[0])
+            moved[list(self.unmoved)] = 0.0
+            left = left.at[:, np.asarray(self.unmoved)].add(-moved[:, None] * belief.lean)
+        noise = left @ covariance @ left.T
+        variances = jnp.outer(jnp.diag(noise), jnp.diag(belief.inverse))
+
+        def spread_out(effect: Array) -> Array:
+            """The matrix (k, d) that an effect stands for."""
+            return jax.jacfwd(lambda theta: self.shift(effect, theta))(jnp.zeros(d))
+
+        # The derivative of the map is 0 or 1 where each number of the effect is one entry of the matrix.
+        entries = jax.vjp(spread_out, jnp.zeros_like(belief.effect))[1](variances)[0]
+        errors = np.sqrt(np.asarray(entries))
+        reference = jnp.asarray(self.start)
+
+        def risk(effect: Array) -> Array:
+            return self.predicted_risk(belief, effect, state.decision)
+
+        def gain(effect: Array) -> Array:
+            return self.predicted_risk(belief, effect, reference) - risk(effect)
+
+        at_decision, at_reference = self._losses(belief, state.decision, draws), self._losses(belief, reference, draws)
+        results = []
+        for value, losses in ((risk, at_decision), (gain, at_reference - at_decision)):
+            slope = spread_out(jax.grad(value)(belief.effect))
+            learnt = jnp.sum(slope * (noise @ slope @ belief.inverse))
+            results += [float(value(belief.effect)), float(jnp.sqrt(jnp.var(losses) / belief.count + learnt))]
+        return Confidence(np.asarray(belief.effect), errors, *results)
+
+    def _losses(self, belief: Regression, theta: Array, draws: int) -> Array:
+        """ℓ(θ; Z) for data as they are predicted at θ."""
+        if belief.kept is not None:
+            rows = belief.kept[: int(min(float(belief.count), self.reservoir))]
+            data = jax.vmap(lambda row: row[self.normals :] + self.shift(belief.effect, theta - row[: self.normals]))(
+                rows
+            )
+        else:
+            values, vectors = jnp.linalg.eigh(belief.scatter / belief.count)
+            white = standard_normal(belief.key, draws * values.shape[0]).reshape(draws, -1)
+            center = belief.data + self.shift(belief.effect, theta - belief.decision)
+            data = center + (white * jnp.sqrt(jnp.maximum(values, 0.0))) @ vectors.T
+        return jax.vmap(lambda z: self.problem.loss(theta, z))(data)
 
     def _advance(self, state: SafeState, decision: Array, samples: Array) -> SafeState:
         if state.belief.effect is None:
@@ -352,3 +425,4 @@ class SafePrimalDual:
 
 
 _advance = jax.jit(SafePrimalDual._advance)
+_decided = jax.jit(SafePrimalDual._decided)
