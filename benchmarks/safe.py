@@ -209,6 +209,30 @@ def parts() -> dict[str, Any]:
     return rows
 
 
+def table(rows: dict[str, Any]) -> str:
+    """The comparison as Markdown."""
+    lines = [
+        "| | safe APDA | θ_t alone | APDA | θ_t alone | APDA / safe | exponent | largest violation (APDA) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, r in rows.items():
+        lines.append(
+            f"| {name} | {r['safe_apda']:.3g} ± {r['standard_error']:.1g} | {r['safe_apda_theta_alone']:.2g} | {r['apda']:.3g} "
+            f"| {r['apda_theta_alone']:.2g} | {r['ratio']:,.0f} | {r['exponent']:.2f} "
+            f"| {r['violation']:.1g} ({r['apda_violation']:.3g}) |"
+        )
+    return "\n".join(lines)
+
+
+def parts_table(rows: dict[str, Any]) -> str:
+    """The variants as Markdown."""
+    lines = ["| | " + " | ".join(f"{name} | violation" for name in rows) + " |", "|---|" + "---|" * 2 * len(rows)]
+    for label in next(iter(rows.values())):
+        cells = [f"{rows[name][label]['deployed_regret']:.3g} | {rows[name][label]['violation']:.2g}" for name in rows]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def draw(rows: dict[str, Any], path: Path) -> None:
     """Deployed regret of each variant against the deployments."""
     import matplotlib as mpl
@@ -233,6 +257,7 @@ def main(chosen: list[str]) -> None:
         if not chosen or name in chosen:
             rows = run()
             (OUT / f"{name}.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+            print(parts_table(rows) if name == "parts" else table(rows), flush=True)
             if name == "parts":
                 draw(rows, OUT / "parts.png")
 

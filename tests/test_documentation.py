@@ -99,3 +99,23 @@ def test_at_full_scale_apda_ends_within_ten_per_cent_of_the_oracle(experiment):
 
 def test_at_full_scale_the_stable_method_does_not_converge_where_the_reaction_is_strong():
     assert full_scale("regression")[10.0, "pd-ps"] > 1
+
+
+def test_tables_of_safe_apda_show_what_its_benchmark_wrote():
+    sys.path.insert(0, str(ROOT))
+    try:
+        from benchmarks import safe
+    finally:
+        sys.path.pop(0)
+    written = {
+        name: json.loads((ROOT / "docs" / "safe" / f"{name}.json").read_text()) for name in ("main", "others", "parts")
+    }
+    text = (ROOT / "docs" / "safe.md").read_text()
+    assert safe.table(written["main"]) in text
+    assert safe.table(written["main"]) in (ROOT / "README.md").read_text()
+    assert safe.table(written["others"]) in text
+    assert safe.parts_table(written["parts"]) in text
+    for name, row in written["main"].items():
+        assert row["ratio"] >= safe.TARGETS[name.split(",")[0]]
+        assert row["violation"] <= 1e-12
+        assert row["exponent"] <= -0.4

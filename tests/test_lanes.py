@@ -401,3 +401,24 @@ def test_what_all_lanes_share_needs_no_axis_for_them(size):
 def test_outer_products_and_long_sums_of_few_or_many_lanes(rows, count):
     left, right = _random.normal(size=(rows, count)), _random.normal(size=(rows, count))
     agree(lambda a, b: (jnp.outer(a, b), a @ b, jnp.sum(a * b), jnp.sum(jnp.outer(a, b))), left, right)
+
+
+def test_loops_keep_the_lanes_last():
+    """A loop that carries a counter without lanes, one with, and one that gets them on the way; over slices, and backwards."""
+
+    def looped(x, y):
+        def body(carry, piece):
+            count, plain, grown = carry
+            grown = grown + plain * piece
+            return (count + 1, plain + jnp.sum(x), grown * count), grown
+
+        last, stacked = jax.lax.scan(body, (0, 0.0, jnp.zeros(3)), y, reverse=True)
+        powers = jax.lax.fori_loop(0, 4, lambda i, value: value * 0.5 + x[i % 3], jnp.zeros(()))
+        return last, stacked, powers
+
+    with precise():
+        random = np.random.default_rng(0)
+        x, y = jnp.asarray(random.normal(size=(3, 7))), jnp.asarray(random.normal(size=(5, 3, 7)))
+        expected = jax.vmap(looped, in_axes=-1, out_axes=-1)(x, y)
+        for one, other in zip(jax.tree.leaves(over_lanes(looped)(x, y)), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-13)
