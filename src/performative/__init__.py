@@ -25,16 +25,20 @@ _HOMES = {
     "QuadratureWarning": "environments",
     "Reals": "sets",
     "Simplex": "sets",
+    "Sphere": "exploration",
     "Solution": "optimum",
     "apda": "methods",
+    "one_point": "methods",
     "oracle": "methods",
     "pd_ps": "methods",
+    "repeated_gradient": "methods",
     "safe_apda": "methods",
     "NoStrictlyFeasibleDecision": "safety",
     "performative_optimum": "optimum",
     "performative_risk": "risk",
     "simulate": "simulation",
     "stable_point": "optimum",
+    "two_point": "methods",
 }
 _MODULES = ("constraints", "environments", "estimators", "sets", "steps", "theory")
 
@@ -55,8 +59,8 @@ def __getattr__(name: str) -> Any:
 if TYPE_CHECKING:
     from performative import constraints, environments, estimators, sets, steps, theory
     from performative.environments import Empirical, Gaussian, LocationFamily, QuadratureWarning
-    from performative.exploration import Alone, Pair
-    from performative.methods import apda, oracle, pd_ps, safe_apda
+    from performative.exploration import Alone, Pair, Sphere
+    from performative.methods import apda, one_point, oracle, pd_ps, repeated_gradient, safe_apda, two_point
     from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point
     from performative.primal_dual import PrimalDual
     from performative.problem import Problem

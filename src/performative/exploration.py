@@ -51,3 +51,23 @@ class Alone:
     def decisions(self, normals: Array, theta: Array) -> Array:
         """(θ)."""
         return theta[None]
+
+
+@pytree("both")
+class Sphere:
+    """θ_t + δv, v uniform on the unit sphere, and θ_t − δv too if `both`: for methods that need no derivative."""
+
+    radius: Any
+    both: Any = False
+
+    def __post_init__(self) -> None:
+        assign(self, radius=np.float64(positive("exploration", self.radius)))
+
+    def normals(self, dimension: int) -> int:
+        """One a coordinate."""
+        return dimension
+
+    def decisions(self, normals: Array, theta: Array) -> Array:
+        """One or both sides."""
+        way = self.radius * normals / jnp.sqrt(jnp.maximum(jnp.sum(normals * normals), 1e-300))
+        return jnp.stack([theta + way, theta - way]) if self.both else (theta + way)[None]

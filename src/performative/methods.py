@@ -10,8 +10,16 @@ import numpy as np
 
 from performative import steps
 from performative.environments.location import Shift, apply_effect
-from performative.estimators import BaseSamples, KnownEffect, LocationEstimator, PairedLeastSquares
-from performative.exploration import Alone, Exploration, Pair
+from performative.estimators import (
+    BaseSamples,
+    FrozenData,
+    KnownEffect,
+    LocationEstimator,
+    OnePointEstimate,
+    PairedLeastSquares,
+    TwoPointEstimate,
+)
+from performative.exploration import Alone, Exploration, Pair, Sphere
 from performative.optimum import require_feasible
 from performative.precision import in_float64
 from performative.primal_dual import PrimalDual
@@ -87,6 +95,59 @@ def oracle(
     known = KnownEffect(parts.pop("shift"), parts.pop("effect"))
     estimator = LocationEstimator(known, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
     return PrimalDual(estimator=estimator, exploration=Alone(), **parts)
+
+
+def repeated_gradient(
+    problem: Problem,
+    *,
+    step: Step = 5e-3,
+    control: Step = 1.0,
+    start: Any = None,
+    samples: int = 1,
+) -> PrimalDual:
+    """Repeated (stochastic) gradient descent: each step on the data of the current decision, their reaction left out.
+
+    It converges to the stable point where the reaction is weak against the curvature (Perdomo et al. 2020, Mendler-Dünner et al.
+    2020), for any world. One deployment of `samples` samples a round; many of them make it the exact method.
+    """
+    return _from_samples(problem, FrozenData(), Alone(), step, control, start, samples)
+
+
+def one_point(
+    problem: Problem,
+    *,
+    step: Step = 1e-3,
+    control: Step = 1.0,
+    exploration: float = 0.1,
+    start: Any = None,
+    samples: int = 1,
+) -> PrimalDual:
+    """Derivative-free descent from one loss a round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ."""
+    explore = Sphere(exploration)
+    return _from_samples(problem, OnePointEstimate(explore.radius), explore, step, control, start, samples)
+
+
+def two_point(
+    problem: Problem,
+    *,
+    step: Step = 1e-3,
+    control: Step = 1.0,
+    exploration: float = 0.1,
+    start: Any = None,
+    samples: int = 1,
+) -> PrimalDual:
+    """Derivative-free descent from the losses on both sides of θ_t (Shamir 2013), for any world; `exploration` is δ."""
+    explore = Sphere(exploration, both=True)
+    return _from_samples(problem, TwoPointEstimate(explore.radius), explore, step, control, start, samples)
+
+
+def _from_samples(
+    problem: Problem, estimator: Any, exploration: Any, step: Step, control: Step, start: Any, samples: int
+) -> PrimalDual:
+    parts = _common(problem, step, control, 1, start, samples, None, None)
+    for unused in ("warmup", "shift", "effect"):
+        del parts[unused]
+    return PrimalDual(estimator=estimator, exploration=exploration, **parts)
 
 
 def safe_apda(

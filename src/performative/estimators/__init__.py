@@ -3,12 +3,16 @@
 from performative.estimators.base_samples import BaseSamples
 from performative.estimators.effects import KnownEffect, PairedLeastSquares
 from performative.estimators.location import GradientEstimator, LocationBelief, LocationEstimator
+from performative.estimators.sampled import FrozenData, OnePointEstimate, TwoPointEstimate
 
 __all__ = [
     "BaseSamples",
+    "FrozenData",
     "GradientEstimator",
     "KnownEffect",
     "LocationBelief",
     "LocationEstimator",
+    "OnePointEstimate",
     "PairedLeastSquares",
+    "TwoPointEstimate",
 ]
