@@ -140,7 +140,7 @@ class Anywhere:
         return candidate
 
 
-@pytree("unmoved", "samples", "reservoir")
+@pytree("structured", "unmoved", "samples", "reservoir")
 class Steady(SafePrimalDual):
     """Exploration that does not fade."""
 
@@ -149,7 +149,7 @@ class Steady(SafePrimalDual):
         return super().noise_level(state) * jnp.maximum(state.round, 1).astype(jnp.float64) ** 0.25
 
 
-@pytree("unmoved", "samples", "reservoir")
+@pytree("structured", "unmoved", "samples", "reservoir")
 class Descending(SafePrimalDual):
     """Stochastic descent on the squared error, step 2/(t + 2(d + 2)) per unit of exploration, instead of regression."""
 
@@ -162,7 +162,7 @@ class Descending(SafePrimalDual):
         return changed(after, effect=belief.effect + slope), surprise
 
 
-@pytree("unmoved", "samples", "reservoir")
+@pytree("structured", "unmoved", "samples", "reservoir")
 class Frozen(SafePrimalDual):
     """The mean and covariance of the first 1,000 deployments for ever, as with base samples drawn once."""
 

@@ -68,10 +68,11 @@ def test_what_is_pulled_is_feasible_and_what_is_feasible_stays(seed):
         drawn = random.normal(size=(50, d)) * 10 ** random.uniform(-2, 1, size=(50, 1))
         candidates = jax.vmap(problem.decisions.project)(jnp.asarray(drawn))
         safe = jax.jit(jax.vmap(functools.partial(pull, problem)))(candidates)
-        before, after = (np.asarray(jax.vmap(problem.g)(points)).max(axis=1) for points in (candidates, safe))
+        before, after = (np.asarray(jax.vmap(problem.g)(points)) for points in (candidates, safe))
     assert after.max() <= 0.0
     assert all(problem.decisions.contains(np.asarray(point)) for point in safe)
-    fine = before <= -float(pull.margin)
+    fine = np.all(before + pull.margin <= 0.0, axis=1)
+    safe, candidates = np.asarray(safe), np.asarray(candidates)
     np.testing.assert_allclose(safe[fine], candidates[fine], atol=1e-14)
 
 
@@ -91,9 +92,81 @@ def test_bisection_agrees_with_the_exact_way_and_serves_any_function():
         np.testing.assert_allclose(decided[0], decided[1], rtol=1e-9)
 
 
+@pytest.mark.parametrize("size", [0.303, 0.0066, 1.0])
+def test_a_bent_quadratic_constraint_is_never_broken(size):
+    """A ring around 0 that the way to the anchor crosses, and another constraint that ends the way inside it."""
+    limits = [
+        pf.constraints.Quadratic(-np.eye(2), -0.25, name="ring"),
+        pf.constraints.Linear([[size, 1], [size, -1]], 1.2 * size),
+    ]
+    problem = pf.Problem(small_loss, pf.Ball(3.0), limits)
+    pull = Pull.of(problem, anchor=[-1.0, 0.0])
+    assert not pull.quadratic
+    candidates = np.random.default_rng(0).normal(size=(300, 2))
+    candidates[0] = [0.671, -1.972]
+    with precise():
+        safe = jax.jit(jax.vmap(functools.partial(pull, problem)))(jnp.asarray(candidates))
+        assert float(jnp.max(jax.vmap(problem.g)(safe))) <= 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "anchor"),
+    [
+        (lambda theta: jnp.linalg.norm(theta) - 0.5, None),
+        (lambda theta: jnp.linalg.norm(theta) - 0.5, [0.0, 0.0]),
+        (lambda theta: -jnp.log(theta) - 1.0, [0.9, 0.9]),
+        (lambda theta: 0.5 - jnp.sqrt(theta[0]), [0.9, 0.9]),
+    ],
+)
+def test_constraints_without_values_or_derivatives_somewhere_are_met(function, anchor):
+    problem, environment = small(constraints=[pf.constraints.Function(function)])
+    _, decisions, _ = told(pf.safe_apda(problem, anchor=anchor, exploration=5.0), environment, 60)
+    assert np.all(np.isfinite(decisions))
+    with precise():
+        assert float(np.max(jax.vmap(problem.g)(jnp.asarray(decisions)))) <= 0.0
+
+
+def test_constraints_of_very_different_size():
+    """10⁻³ and 10³ times the same two constraints: nothing infeasible, and regret as with equal ones."""
+    final = []
+    for low, high in ((1.0, 1.0), (1e-3, 1e3)):
+        limits = [
+            pf.constraints.Linear([low, 0.0], 0.3 * low, name="low"),
+            pf.constraints.Quadratic(high * np.eye(2), high * 0.5),
+        ]
+        problem, environment = small(constraints=limits)
+        runs = pf.simulate(
+            {"safe": pf.safe_apda(problem, anchor=[0.0, 0.0])}, environment, rounds=3_000, realizations=4
+        )
+        assert float(runs["deployed_violation"].max()) == 0.0
+        final.append(float(runs["deployed_regret"].isel(round=-1).mean()))
+    assert final[1] == pytest.approx(final[0], rel=0.2)
+
+
+def test_constraints_of_extremely_different_size_are_met():
+    limits = [pf.constraints.Linear([1e-6, 0.0], 0.3e-6, name="low"), pf.constraints.Quadratic(1e6 * np.eye(2), 0.5e6)]
+    problem, environment = small(constraints=limits)
+    _, decisions, _ = told(pf.safe_apda(problem, anchor=[0.0, 0.0], exploration=3.0), environment, 100)
+    with precise():
+        assert float(jnp.max(jax.vmap(problem.g)(jnp.asarray(decisions)))) <= 0.0
+
+
+def test_a_solver_that_fails_asks_for_an_anchor():
+    limits = [pf.constraints.Linear([1e-6, 0.0], 0.3e-6), pf.constraints.Quadratic(1e9 * np.eye(2), 0.5e9)]
+    problem, _ = small(constraints=limits)
+    try:
+        method = pf.safe_apda(problem)
+    except ValueError as error:
+        assert "give an `anchor`" in str(error)  # noqa: PT017
+    else:
+        assert np.max(np.asarray(problem.g(method.safety.anchor))) < 0
+
+
 def test_the_nearest_feasible_decision_by_cvxpy():
     problem, _ = small()
-    np.testing.assert_allclose(nearest(problem, [2.0, 1.0]), [1.0, 0.0], atol=1e-6)
+    found = nearest(problem, [2.0, 1.0])
+    np.testing.assert_allclose(found, [1.0, 0.0], atol=1e-6)
+    assert np.max(np.asarray(problem.g(found))) <= 0.0
     odd = pf.Problem(small_loss, pf.Ball(1.0), [pf.constraints.Function(lambda theta: 0.1 - jnp.sum(theta**2), "ring")])
     with pytest.raises(ValueError, match="constraint ring must have a convex form"):
         nearest(odd.of_dimension(2), [0.0, 0.0])
@@ -163,6 +236,44 @@ def test_samples_may_be_several():
     problem, environment = small()
     states, _, _ = told(pf.safe_apda(problem, samples=5), environment, 50)
     assert float(states[-1].belief.count) == 250.0
+
+
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_a_structured_effect_is_learnt_whatever_its_scale(factor):
+    """shift = c·a·θ: the same trajectory for every c, and standard errors that shrink with c."""
+    problem, _ = small()
+    environment = pf.LocationFamily(pf.Gaussian(np.array([0.5, 0.2]), np.array([0.3, 0.2])), np.diag([0.4, -0.3]))
+    method = pf.safe_apda(problem, shift=lambda a, theta: factor * a * theta, effect=np.zeros(2), exploration=2.0)
+    states, decisions, _ = told(method, environment, 400)
+    plain = pf.safe_apda(problem, shift=lambda a, theta: a * theta, effect=np.zeros(2), exploration=2.0)
+    others, expected, _ = told(plain, environment, 400)
+    np.testing.assert_allclose(decisions, expected, rtol=1e-8)
+    known, other = method.confidence(states[-1]), plain.confidence(others[-1])
+    np.testing.assert_allclose(known.effect * factor, other.effect, rtol=1e-8)
+    np.testing.assert_allclose(known.effect_error * factor, other.effect_error, rtol=1e-8)
+    assert np.all(np.abs(other.effect - [0.4, -0.3]) <= 4 * other.effect_error)
+
+
+def test_numbers_of_an_effect_that_do_the_same_are_refused():
+    with pytest.raises(ValueError, match="must tell all numbers of the effect apart"):
+        pf.safe_apda(small()[0], shift=lambda a, theta: (a[0] + a[1]) * theta, effect=np.zeros(2))
+
+
+def test_data_that_the_effect_cannot_move_make_it_known_sooner():
+    """y moves, x does not, and x explains most of y: the effect's standard error is that of what x leaves unexplained."""
+    loss = lambda theta, z: 0.5 * (z[1] - theta[0]) ** 2 + 0.0 * z[0]  # noqa: E731
+    problem = pf.Problem(loss, pf.Ball(5.0), dimension=1)
+    covariance = np.array([[1.0, 1.0], [1.0, 1.01]])
+    shift = lambda a, theta: jnp.concatenate([jnp.zeros(1), a * theta])  # noqa: E731
+    environment = pf.LocationFamily(pf.Gaussian(np.array([0.0, 1.0]), covariance), np.array([0.5]), shift)
+    method = pf.safe_apda(problem, shift=shift, effect=np.zeros(1))
+    assert method.unmoved == (0,)
+    states, _, _ = told(method, environment, 400)
+    known = method.confidence(states[-1])
+    scatter, inverse = (np.asarray(part) for part in (states[-1].belief.scatter, states[-1].belief.inverse))
+    naive = np.sqrt(scatter[1, 1] / 398 * inverse[0, 0])
+    assert known.effect_error[0] < 0.2 * naive
+    assert abs(known.effect[0] - 0.5) <= 4 * known.effect_error[0]
 
 
 # Units.
@@ -258,6 +369,38 @@ def test_a_loss_that_is_not_quadratic_keeps_a_reservoir():
     assert float(runs["deviation"].isel({"method": 0, "round": -1}).mean()) < 0.05
 
 
+def test_a_loss_with_kinks_is_refused():
+    loss = lambda theta, z: jnp.sum(jnp.maximum(0.7 * (z - theta), -0.3 * (z - theta)))  # noqa: E731
+    problem = pf.Problem(loss, pf.Box([-5.0], [5.0]))
+    environment = pf.LocationFamily(pf.Gaussian([1.0], [0.25]), [[0.4]])
+    with pytest.raises(ValueError, match="`loss` must be smooth for safe_apda"):
+        told(pf.safe_apda(problem), environment, 1)
+
+
+def test_a_constant_on_the_simplex_does_not_stop_exploration():
+    """100·Σθ is the same everywhere on a simplex; its gradient is across the set and must not damp noise along it."""
+    final = []
+    for level in (0.0, 100.0):
+        loss = jax.tree_util.Partial(lambda level, theta, z: -jnp.sum(theta * z) + level * jnp.sum(theta), level)
+        problem = pf.Problem(loss, pf.Simplex(4.0, 2))
+        environment = pf.LocationFamily(pf.Gaussian([4.0, 5.0], 0.25 * np.eye(2)), [[-1.5, 0.3], [0.2, -1.0]])
+        runs = pf.simulate({"safe": pf.safe_apda(problem)}, environment, rounds=5_000, realizations=5)
+        final.append(float(runs["deployed_regret"].isel(round=-1).mean()))
+    assert final[1] < 3 * final[0] + 1e-3
+
+
+def test_many_samples_a_deployment_with_a_reservoir():
+    loss = lambda theta, z: jnp.logaddexp(0.0, -jnp.sum(theta * z)) + 0.1 * jnp.sum(theta**2)  # noqa: E731
+    problem = pf.Problem(loss, pf.Ball(4.0), dimension=2)
+    environment = pf.LocationFamily(pf.Gaussian(np.ones(2), np.ones(2)), -0.2 * np.eye(2))
+    states, _, samples = told(pf.safe_apda(problem, samples=300, reservoir=200), environment, 3)
+    kept = np.asarray(states[-1].belief.kept)[:, 2:]
+    everything = samples.reshape(-1, 2)
+    assert all(np.any(np.all(np.isclose(row, everything), axis=1)) for row in kept)
+    from_last = sum(np.any(np.all(np.isclose(row, samples[2]), axis=1)) for row in kept)
+    assert 30 <= from_last <= 110  # a third of 200, within six standard deviations
+
+
 # Confidence.
 
 
@@ -287,7 +430,7 @@ def test_standard_errors_cover_the_truth():
         states = jax.jit(jax.vmap(run))(keys)
     for index in range(200):
         state = jax.tree.map(lambda leaf: leaf[index], states)  # noqa: B023
-        known = method.confidence(state, draws=1_000)
+        known = method.confidence(state, draws=300)
         covered["effect"] += list((np.abs(known.effect - EFFECT) <= 1.96 * known.effect_error).reshape(-1))
         risk = pf.performative_risk(problem, environment, np.asarray(state.decision))
         covered["risk"].append(abs(known.risk - risk) <= 1.96 * known.risk_error)
@@ -295,6 +438,20 @@ def test_standard_errors_cover_the_truth():
         covered["gain"].append(abs(known.gain - gain) <= 1.96 * known.gain_error)
     for name, hits in covered.items():
         assert 0.88 <= np.mean(hits) <= 0.99, (name, np.mean(hits))
+
+
+def test_a_reservoir_is_as_sure_as_what_it_holds():
+    """Risk averaged over 50 kept samples has the error of 50, not of all that were seen."""
+    loss = lambda theta, z: jnp.sum((theta - z) ** 2) + 1e-3 * jnp.sum(z**4)  # noqa: E731
+    problem = pf.Problem(loss, pf.Ball(4.0), dimension=1)
+    environment = pf.LocationFamily(pf.Gaussian([1.0], [0.5]), [[0.3]])
+    method = pf.safe_apda(problem, reservoir=50)
+    states, _, _ = told(method, environment, 400)
+    known, state = method.confidence(states[-1]), states[-1]
+    rows, effect, theta = (np.asarray(part) for part in (state.belief.kept, state.belief.effect, state.decision))
+    losses = [loss(theta, row[1:] + effect @ (theta - row[:1])) for row in rows]
+    assert known.risk_error >= np.std(losses) / np.sqrt(50)
+    assert known.risk_error <= 1.5 * np.std(losses) / np.sqrt(50)
 
 
 def test_confidence_needs_enough_samples():
@@ -329,3 +486,6 @@ def test_bad_data_are_refused():
         method.tell(states[-1], decisions[:1], samples[0])
     with pytest.raises(ValueError, match="`samples` must"):
         method.tell(states[-1], decisions[:1], np.full((1, 1, 2), np.nan))
+    wide = pf.safe_apda(problem, effect=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="`samples` must hold 3 numbers each"):
+        wide.tell(wide.init(new_key(0)), decisions[:1], samples[:1])

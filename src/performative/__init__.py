@@ -40,7 +40,7 @@ _HOMES = {
     "stable_point": "optimum",
     "two_point": "methods",
 }
-_MODULES = ("constraints", "environments", "estimators", "sets", "steps", "theory")
+_MODULES = ("constraints", "environments", "estimators", "safety", "sets", "steps", "theory")
 
 __all__ = ["__version__", *sorted(_HOMES), *_MODULES]
 
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from performative import constraints, environments, estimators, sets, steps, theory
+    from performative import constraints, environments, estimators, safety, sets, steps, theory
     from performative.environments import Empirical, Gaussian, LocationFamily, QuadratureWarning
     from performative.exploration import Alone, Pair, Sphere
     from performative.methods import apda, one_point, oracle, pd_ps, repeated_gradient, safe_apda, two_point

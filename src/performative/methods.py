@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -165,7 +166,8 @@ def safe_apda(
     """APDA for those who pay for every deployment: one a round, all feasible, exploration that fades like t^(−1/4).
 
     It needs no warm-up, no horizon and no step sizes: all scales are learnt. A problem without a strictly feasible decision
-    is refused.
+    is refused. Only where neither Θ nor the loss at the start has a length (an unbounded set and a loss without curvature) the
+    first exploration is 1 in the unit of θ.
 
     Args:
         problem: what the decision-maker knows.
@@ -175,7 +177,7 @@ def safe_apda(
         samples: how many samples each deployment brings.
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
         effect: Â₀, zero by default; needed with `shift`.
-        history: past deployments, decisions (N, d) and the sample (N, k) each brought: what is known of the base and the effect.
+        history: past deployments, decisions (N, d) and the sample (N, k) each brought. Base samples are those at decisions 0.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
     """
     if not isinstance(problem, Problem):
@@ -201,9 +203,7 @@ def safe_apda(
                 f"{past[1].shape}"
             )
         history = (past[0], past[1])
-    unmoved: tuple[int, ...] = ()
-    if shift is not None:
-        unmoved = _unmoved(shift, effect, problem.dimension)
+    unmoved, overlap = ((), None) if shift is None else _structure(shift, effect, problem.dimension)
     pull = Pull.of(problem, anchor)
     radius = float(problem.decisions.radius)
     return SafePrimalDual(
@@ -215,18 +215,31 @@ def safe_apda(
         history=history,
         exploration=np.float64(positive("exploration", exploration)),
         widest=np.float64(radius / (2 * math.sqrt(problem.dimension))),
+        structured=shift is not None,
         unmoved=unmoved,
+        overlap=overlap,
         samples=whole("samples", samples, 1),
         reservoir=whole("reservoir", reservoir, 1),
     )
 
 
 @in_float64
-def _unmoved(shift: Shift, effect: Any, dimension: int) -> tuple[int, ...]:
-    """The positions of the data that no effect can move, found at random effects and decisions."""
-    random = np.random.default_rng(0)
-    drawn = [shift(random.normal(size=np.shape(effect)), jnp.asarray(random.normal(size=dimension))) for _ in range(3)]
-    return tuple(int(index) for index in np.flatnonzero(~np.any(np.asarray(drawn), axis=0)))
+def _structure(shift: Shift, effect: Any, dimension: int) -> tuple[tuple[int, ...], Any]:
+    """The positions of the data that no effect can move, and the inverse overlap of the effect's numbers.
+
+    The overlap is the Gram matrix of the matrices (k, d) that single numbers of the effect stand for; None where it is the
+    identity, each number being one entry.
+    """
+    by_effect = jax.jacfwd(lambda effect, theta: shift(effect, theta), 0)
+    tensor = np.asarray(jax.jacfwd(by_effect, 1)(jnp.zeros(np.shape(effect)), jnp.zeros(dimension)))
+    tensor = tensor.reshape(tensor.shape[0], -1, dimension)
+    unmoved = tuple(int(index) for index in np.flatnonzero(~np.any(tensor, axis=(1, 2))))
+    gram = np.einsum("kpd,kqd->pq", tensor, tensor)
+    if np.allclose(gram, np.eye(len(gram)), atol=1e-12):
+        return unmoved, None
+    if np.linalg.matrix_rank(gram) < len(gram):
+        raise ValueError("`shift` must tell all numbers of the effect apart, but some of them move the data alike")
+    return unmoved, np.linalg.inv(gram)
 
 
 def _common(

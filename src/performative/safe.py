@@ -18,10 +18,12 @@ import numpy as np
 from jax import Array, lax
 
 from performative.expectations import Moments, Samples, hessian_pattern
+from performative.polynomial import is_analytic
 from performative.precision import in_float64
 from performative.problem import LossInData
 from performative.pytrees import changed, pytree
 from performative.randomness import standard_normal
+from performative.sets import Box
 from performative.validation import Floats, finite_array, is_traced
 
 CONJUGATE = 6
@@ -80,7 +82,7 @@ class Confidence(NamedTuple):
     gain_error: float
 
 
-@pytree("unmoved", "samples", "reservoir")
+@pytree("structured", "unmoved", "samples", "reservoir")
 class SafePrimalDual:
     """See `performative.safe_apda`."""
 
@@ -92,7 +94,9 @@ class SafePrimalDual:
     history: Any
     exploration: Any
     widest: Any
+    structured: Any
     unmoved: Any
+    overlap: Any
     samples: Any
     reservoir: Any
 
@@ -171,6 +175,13 @@ class SafePrimalDual:
         if samples.ndim != 3 or samples.shape[0] != 1 or 0 in samples.shape:
             raise ValueError(f"`samples` must have shape (1, n, k), but got {samples.shape}")
         self.problem.check_samples(samples.shape[2])
+        if self.prior is not None:
+            theta = jax.ShapeDtypeStruct((self.normals,), jnp.float64)
+            width = jax.eval_shape(self.shift, jnp.asarray(self.prior), theta).shape
+            if width != (samples.shape[2],):
+                raise ValueError(
+                    f"`samples` must hold {width[0]} numbers each, like the effect's rows, but got {samples.shape[2]}"
+                )
         return _advance(self, state, decisions[0], samples[0])
 
     # The risk that is predicted, and what is learnt.
@@ -178,7 +189,7 @@ class SafePrimalDual:
     def predicted_risk(self, belief: Regression, effect: Array, theta: Array) -> Array:
         """The average of ℓ(θ; Z) over the data that `effect` predicts at θ."""
         if belief.kept is not None:
-            weights = jnp.minimum(jnp.arange(self.reservoir) < belief.count, 1.0)
+            weights = (jnp.arange(self.reservoir) < belief.count).astype(jnp.float64)
             where, z = belief.kept[:, : self.normals], belief.kept[:, self.normals :]
             moved = jax.vmap(lambda x, z: z + self.shift(effect, theta - x))(where, z)
             return Samples(moved, weights / jnp.sum(weights)).mean(lambda z: self.problem.loss(theta, z))
@@ -207,16 +218,20 @@ class SafePrimalDual:
             moved[list(self.unmoved)] = 0.0
             left = left.at[:, np.asarray(self.unmoved)].add(-moved[:, None] * belief.lean)
         noise = left @ covariance @ left.T
-        variances = jnp.outer(jnp.diag(noise), jnp.diag(belief.inverse))
 
         def spread_out(effect: Array) -> Array:
             """The matrix (k, d) that an effect stands for."""
             return jax.jacfwd(lambda theta: self.shift(effect, theta))(jnp.zeros(d))
 
-        # The derivative of the map is 0 or 1 where each number of the effect is one entry of the matrix.
-        entries = jax.vjp(spread_out, jnp.zeros_like(belief.effect))[1](variances)[0]
-        errors = np.sqrt(np.asarray(entries))
-        reference = jnp.asarray(self.start)
+        if not self.structured:
+            errors = np.sqrt(np.outer(np.diag(noise), np.diag(belief.inverse)))
+        else:
+            parts = jax.jacfwd(spread_out)(belief.effect).reshape(noise.shape[0], d, belief.effect.size)
+            if self.overlap is not None:
+                parts = parts @ jnp.asarray(self.overlap)
+            variances = jnp.einsum("kdp,kl,de,lep->p", parts, noise, belief.inverse, parts)
+            errors = np.sqrt(np.asarray(variances)).reshape(belief.effect.shape)
+        reference = self.safety(self.problem, jnp.asarray(self.start))
 
         def risk(effect: Array) -> Array:
             return self.predicted_risk(belief, effect, state.decision)
@@ -225,11 +240,12 @@ class SafePrimalDual:
             return self.predicted_risk(belief, effect, reference) - risk(effect)
 
         at_decision, at_reference = self._losses(belief, state.decision, draws), self._losses(belief, reference, draws)
+        averaged = belief.count if belief.kept is None else jnp.minimum(belief.count, self.reservoir)
         results = []
         for value, losses in ((risk, at_decision), (gain, at_reference - at_decision)):
             slope = spread_out(jax.grad(value)(belief.effect))
             learnt = jnp.sum(slope * (noise @ slope @ belief.inverse))
-            results += [float(value(belief.effect)), float(jnp.sqrt(jnp.var(losses) / belief.count + learnt))]
+            results += [float(value(belief.effect)), float(jnp.sqrt(jnp.var(losses) / averaged + learnt))]
         return Confidence(np.asarray(belief.effect), errors, *results)
 
     def _losses(self, belief: Regression, theta: Array, draws: int) -> Array:
@@ -259,11 +275,13 @@ class SafePrimalDual:
             risk = jax.grad(lambda theta: self.predicted_risk(belief, belief.effect, theta))(theta)
             return risk + problem.pullback(theta, lam)
 
-        gradient, bent = jax.jvp(slope, (theta,), (direction,))
-        bend = jnp.abs(jnp.sum(bent * direction))
+        # A secant: the curvature at the distance explored.
+        gradient = slope(theta)
+        rise = jnp.sum((slope(decision) - gradient) * direction)
+        bend = jnp.abs(rise) / jnp.sqrt(jnp.maximum(size, 1e-300))
         level = self.noise_level(state)
         unit = direction * math.sqrt(d)  # as long as standard normal noise
-        error = jax.vjp(lambda effect: self.shift(effect, unit), belief.effect)[1](surprise)[0]
+        error = self._as_effect(belief.effect, unit, surprise)
         unsure = jax.jvp(
             lambda effect: jax.grad(lambda theta: self.predicted_risk(belief, effect, theta))(theta),
             (belief.effect,), (error,),
@@ -288,8 +306,13 @@ class SafePrimalDual:
         apart = samples - mean
         kept = None
         if self._pattern(width) is None:
+            if not is_analytic(self.problem.loss, jnp.zeros(d), jnp.zeros(width)):
+                raise ValueError(
+                    "`loss` must be smooth for safe_apda, which steps by its curvature, but it has kinks; smooth it "
+                    "(softplus, a Huber loss) or use apda"
+                )
             rows = jnp.concatenate([jnp.broadcast_to(decision, (n, d)), samples], axis=1)
-            kept = jnp.resize(rows, (self.reservoir, d + width))
+            kept = jnp.resize(jax.random.permutation(state.belief.key, rows), (self.reservoir, d + width))
         belief = Regression(
             effect,
             jnp.full((), n, jnp.float64),
@@ -325,12 +348,14 @@ class SafePrimalDual:
         problem, m = self.problem, len(self.problem.constraint_names)
         curvature = jnp.maximum(curvature, 1e-300)
         aim = state.decision - 0.5 * gradient / curvature
+        aim = jnp.where(jnp.all(jnp.isfinite(aim)), aim, state.decision)
         theta = problem.decisions.project(aim)
         values = problem.g(theta)
         lam = state.multipliers
         if m:
             steepness = problem.steepness(theta)
-            dual = 0.5 * curvature / (m * jnp.maximum(steepness, 1e-12 * jnp.max(steepness) + 1e-300))
+            steep = steepness > 0.0  # where g is flat, θ is at its least value
+            dual = jnp.where(steep, 0.5 * curvature / (m * jnp.where(steep, steepness, 1.0)), 0.0)
             lam = jnp.maximum(lam + dual * (2.0 * values - state.values), 0.0)
         return changed(state, round=state.round + 1, decision=theta, aim=aim, values=values, multipliers=lam)
 
@@ -345,7 +370,7 @@ class SafePrimalDual:
         weight = share / (1.0 + share * jnp.sum(step * stretched))
         raw = change - self.shift(belief.effect, step)
         surprise, lean, lean_inverse = self._leant(belief, raw, share)
-        learnt = jax.vjp(lambda effect: self.shift(effect, weight * stretched), belief.effect)[1](surprise)[0]
+        learnt = self._as_effect(belief.effect, weight * stretched, surprise)
         scatter = belief.scatter + weight * raw[:, None] * raw
         if n > 1:
             scatter = scatter + (samples - mean).T @ (samples - mean)
@@ -361,6 +386,13 @@ class SafePrimalDual:
             lean_inverse=lean_inverse,
             kept=None if belief.kept is None else self._kept(belief, decision, samples),
         ), surprise
+
+    def _as_effect(self, effect: Array, along: Array, change: Array) -> Array:
+        """The effect whose matrix is nearest to change·alongᵀ."""
+        nearest = jax.vjp(lambda effect: self.shift(effect, along), effect)[1](change)[0]
+        if self.overlap is None:
+            return nearest
+        return (jnp.asarray(self.overlap) @ nearest.reshape(-1)).reshape(nearest.shape)
 
     def _leant(self, belief: Regression, raw: Array, share: Array) -> tuple[Array, Array, Array]:
         """What is left of a surprise once that of the unmoved data has been seen, and the regression of one on the other."""
@@ -379,34 +411,45 @@ class SafePrimalDual:
     def _kept(self, belief: Regression, decision: Array, samples: Array) -> Array:
         """The reservoir after new samples: a uniform sample of all deployments."""
         rows = jnp.concatenate([jnp.broadcast_to(decision, (samples.shape[0], self.normals)), samples], axis=1)
-        kept = belief.kept
-        for index in range(samples.shape[0]):
+
+        def put(index: Array, kept: Array) -> Array:
             seen = belief.count + index
             draw = jax.random.uniform(jax.random.fold_in(belief.key, seen.astype(jnp.int64)))
             place = jnp.where(seen < self.reservoir, seen, jnp.floor(draw * (seen + 1.0))).astype(jnp.int64)
-            kept = jnp.where((jnp.arange(self.reservoir) == place)[:, None], rows[index], kept)
-        return kept
+            return jnp.where((jnp.arange(self.reservoir) == place)[:, None], rows[index], kept)
+
+        if samples.shape[0] == 1:
+            return put(jnp.asarray(0), belief.kept)
+        return lax.fori_loop(0, samples.shape[0], put, belief.kept)
 
     def _where_it_is_cheap(self, state: SafeState, noise: Array) -> Array:
         """The noise, less of it where moving costs in first order.
 
         Leaving a boundary that holds θ against the gradient costs its multiplier times the way, elsewhere only
         curvature·σ_t². So noise is left as it is where the multiplier is small against curvature·σ_t/d, and is of order σ_t²
-        where it is large: against the boundary of Θ entry by entry (`aim` shows what holds), across a constraint by solving
+        where it is large: against the boundary of Θ (`aim` shows what holds; entry by entry for a box), across a constraint by
+        solving
         (I + Σ κ_i ∇g_i ∇g_iᵀ) w = noise, κ_i‖∇g_i‖ = λ_i d/(curvature·σ_t), with conjugate gradients.
         """
         problem, theta = self.problem, state.decision
         level = jnp.maximum(self.noise_level(state), 1e-300)
-        held = 2.0 * self.normals * jnp.abs(state.aim - theta)  # the gradient over the mean curvature
-        free = 1.0 / (1.0 + held / level)
+        held = 2.0 * self.normals * (state.aim - theta)  # the gradient over the mean curvature
+
+        def freed(vector: Array) -> Array:
+            if isinstance(problem.decisions, Box):
+                return vector / (1.0 + jnp.abs(held) / level)
+            length = jnp.sqrt(jnp.sum(held * held))
+            normal = held / jnp.maximum(length, 1e-300)
+            return vector - jnp.sum(normal * vector) * normal * (length / (length + level))
+
         if not problem.constraint_names:
-            return free * noise
+            return freed(noise)
         steepness = jnp.sqrt(jnp.maximum(problem.steepness(theta), 1e-300))
         stiffness = state.multipliers * self.normals / (steepness * jnp.maximum(level * state.curvature, 1e-300))
 
         def stiffened(vector: Array) -> Array:
-            across = jax.jvp(problem.g, (theta,), (free * vector,))[1]
-            return vector + free * problem.pullback(theta, stiffness * across)
+            across = jax.jvp(problem.g, (theta,), (freed(vector),))[1]
+            return vector + freed(problem.pullback(theta, stiffness * across))
 
         def conjugate(_: Any, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
             solution, residual, direction, square = carry
@@ -418,7 +461,8 @@ class SafePrimalDual:
             return solution + length * direction, residual, next_direction, next_square
 
         begin = (jnp.zeros_like(noise), noise, noise, jnp.sum(noise * noise))
-        return free * lax.fori_loop(0, CONJUGATE, conjugate, begin)[0]
+        cheap = freed(lax.fori_loop(0, CONJUGATE, conjugate, begin)[0])
+        return jnp.where(jnp.all(jnp.isfinite(cheap)), cheap, freed(noise))
 
     def _pattern(self, width: int) -> Any:
         return hessian_pattern(LossInData(self.problem.loss), width, jnp.zeros(self.normals))

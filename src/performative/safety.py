@@ -34,10 +34,11 @@ class NoStrictlyFeasibleDecision(ValueError):
 
 @pytree("quadratic")
 class Pull:
-    """Towards a strictly feasible `anchor` until every g_i ≤ −margin.
+    """Towards a strictly feasible `anchor` until every g_i ≤ −margin_i.
 
-    On the way g_i is a quadratic function of the distance where g is quadratic, and the way is found exactly; otherwise by
-    bisection that never leaves the feasible side.
+    Where g is quadratic and convex the way is found exactly, from the root of a quadratic; otherwise by bisection that never
+    leaves the feasible side. What comes out is looked at once more: if it is not feasible, by rounding or because g is not
+    finite there, the anchor itself is deployed.
     """
 
     anchor: Any
@@ -49,7 +50,12 @@ class Pull:
     def of(problem: Problem, anchor: Any = None) -> Pull:
         """Towards the decision of largest slack, or the `anchor` given."""
         if anchor is None:
-            anchor, slack, blocking = convex.largest_slack(problem)
+            try:
+                anchor, slack, blocking = convex.largest_slack(problem)
+            except convex.SolverFailed as error:
+                raise ValueError(
+                    f"the decision of largest slack must be found, but the solver failed; give an `anchor`: {error}"
+                ) from error
         else:
             anchor = finite_array("anchor", anchor, 1)
             if anchor.shape != (problem.dimension,) or not problem.decisions.contains(anchor):
@@ -59,9 +65,10 @@ class Pull:
             blocking = {n: 1.0 for n, v in zip(problem.constraint_names, values, strict=True) if v >= 0}
         if not slack > 0:
             raise NoStrictlyFeasibleDecision(slack, blocking)
-        margin = MARGIN * slack if np.isfinite(slack) else 0.0
-        quadratic = polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
-        return Pull(np.asarray(anchor, dtype=np.float64), np.float64(margin), quadratic)
+        margin = -MARGIN * np.asarray(problem.g(jnp.asarray(anchor)))
+        convex_forms = not np.any(convex.undeclared(problem))
+        quadratic = convex_forms and polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
+        return Pull(np.asarray(anchor, dtype=np.float64), margin, bool(quadratic))
 
     def __call__(self, problem: Problem, candidate: Array) -> Array:
         """A decision near a candidate in Θ that is safe to deploy."""
@@ -69,7 +76,8 @@ class Pull:
             return candidate
         way = self._corrected(problem, candidate) - self.anchor
         share = self._exact(problem, way) if self.quadratic else self._bisected(problem, way)
-        return self.anchor + share * way
+        pulled = self.anchor + share * way
+        return jnp.where(jnp.all(problem.g(pulled) <= 0.0), pulled, self.anchor)
 
     def _corrected(self, problem: Problem, candidate: Array) -> Array:
         """The candidate after a few extrapolated parallel projections on the constraints it violates (Pierra 1984).
@@ -78,11 +86,13 @@ class Pull:
         """
 
         def correct(_: Any, candidate: Array) -> Array:
-            steepness = problem.steepness(candidate)
-            scaled = jnp.maximum(problem.g(candidate) + self.margin, 0.0) / jnp.maximum(steepness, 1e-300)
+            steepness, excess = problem.steepness(candidate), problem.g(candidate) + self.margin
+            violated = (excess > 0.0) & (steepness > 0.0)
+            scaled = jnp.where(violated, excess / jnp.where(violated, steepness, 1.0), 0.0)
             mean = problem.pullback(candidate, scaled)
-            length = jnp.sum(scaled * scaled * steepness) / jnp.maximum(jnp.sum(mean * mean), 1e-300)
-            return problem.decisions.project(candidate - length * mean)
+            length = jnp.sum(jnp.where(violated, scaled * excess, 0.0)) / jnp.maximum(jnp.sum(mean * mean), 1e-300)
+            moved = problem.decisions.project(candidate - length * mean)
+            return jnp.where(jnp.all(jnp.isfinite(moved)), moved, candidate)
 
         return lax.fori_loop(0, CORRECTIONS, correct, candidate)
 
@@ -112,8 +122,12 @@ class Pull:
         return jnp.where(safe(one), one, low)
 
 
-def nearest(problem: Problem, candidate: Any, margin: float = 0.0) -> Floats:
-    """The feasible decision nearest to a candidate, by cvxpy: slower than a pull, and closer. For convex constraints."""
+@in_float64
+def nearest(problem: Problem, candidate: Any, anchor: Any = None) -> Floats:
+    """The feasible decision nearest to a candidate, by cvxpy: slower than a pull alone, and closer. For convex constraints.
+
+    What the solver's tolerance leaves of a violation is pulled back to the `anchor`, as `Pull` does.
+    """
     import cvxpy as cp
 
     theta = cp.Variable(problem.dimension)
@@ -121,12 +135,13 @@ def nearest(problem: Problem, candidate: Any, margin: float = 0.0) -> Floats:
     for item, limit in zip(problem.constraints, limits, strict=True):
         if limit is None:
             raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
-    wanted = finite_array("candidate", candidate, 1)
+    pull, wanted = Pull.of(problem, anchor), finite_array("candidate", candidate, 1)
     program = cp.Problem(
         cp.Minimize(cp.sum_squares(theta - wanted)),
-        [*problem.decisions.declare(theta), *[limit <= -margin for limit in limits]],
+        [*problem.decisions.declare(theta), *[limit <= 0 for limit in limits]],
     )
     program.solve(solver=cp.CLARABEL)
     if theta.value is None:
-        raise ValueError(f"the feasible set must not be empty, but cvxpy says {program.status}")
-    return np.asarray(theta.value)
+        raise ValueError(f"the nearest feasible decision must be found, but cvxpy says {program.status}")
+    inside = problem.decisions.project(jnp.asarray(theta.value))
+    return np.asarray(pull(problem, inside))
