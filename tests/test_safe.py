@@ -172,6 +172,22 @@ def test_the_nearest_feasible_decision_by_cvxpy():
         nearest(odd.of_dimension(2), [0.0, 0.0])
 
 
+def test_the_nearest_decision_is_deployed_on_request():
+    """Live and in a simulation; feasible, and never further from the candidate than the pull."""
+    problem, environment = small()
+    method = pf.safe_apda(problem, safety="nearest", exploration=3.0)
+    _, decisions, _ = told(method, environment, 12)
+    with precise():
+        assert float(jnp.max(jax.vmap(problem.g)(jnp.asarray(decisions)))) <= 0.0
+        candidate = jnp.asarray([1.9, 0.3])
+        far = jnp.linalg.norm(Pull.of(problem)(problem, candidate) - candidate)
+        assert jnp.linalg.norm(method.safety(problem, candidate) - candidate) <= far + 1e-7
+    runs = pf.simulate({"safe": method}, environment, rounds=5, realizations=2)
+    assert float(runs["deployed_violation"].max()) == 0.0
+    with pytest.raises(ValueError, match="`safety` must be 'pull' or 'nearest'"):
+        pf.safe_apda(problem, safety="luck")
+
+
 def test_a_problem_without_room_is_refused_with_the_slack_and_who_blocks():
     limits = [pf.constraints.Linear([1.0, 0.0], 0.0, name="low"), pf.constraints.Linear([-1.0, 0.0], 0.0, name="high")]
     with pytest.raises(

@@ -27,7 +27,7 @@ from performative.primal_dual import PrimalDual
 from performative.problem import Problem
 from performative.pytrees import as_node, callable_node, changed
 from performative.safe import SafePrimalDual
-from performative.safety import Pull
+from performative.safety import Nearest, Pull
 from performative.steps import Step
 from performative.validation import finite_array, positive, whole
 
@@ -157,6 +157,7 @@ def safe_apda(
     exploration: float = 1.0,
     start: Any = None,
     anchor: Any = None,
+    safety: str = "pull",
     samples: int = 1,
     shift: Shift | None = None,
     effect: Any = None,
@@ -174,6 +175,7 @@ def safe_apda(
         exploration: a factor on the exploration that balances its price against what it teaches.
         start: the first decision, pulled back if it is not feasible; by default the anchor.
         anchor: a strictly feasible decision to pull towards; by default that of the largest slack.
+        safety: "pull", inside the compiled loop, or "nearest", the Euclidean projection by cvxpy: closer, for live use.
         samples: how many samples each deployment brings.
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
         effect: Â₀, zero by default; needed with `shift`.
@@ -204,14 +206,16 @@ def safe_apda(
             )
         history = (past[0], past[1])
     unmoved, overlap = ((), None) if shift is None else _structure(shift, effect, problem.dimension)
-    pull = Pull.of(problem, anchor)
+    if safety not in ("pull", "nearest"):
+        raise ValueError(f"`safety` must be 'pull' or 'nearest', but got {safety!r}")
+    keeper = Pull.of(problem, anchor) if safety == "pull" else Nearest.of(problem, anchor)
     radius = float(problem.decisions.radius)
     return SafePrimalDual(
         problem=problem,
         shift=callable_node(apply_effect if shift is None else shift),
         prior=effect,
-        safety=pull,
-        start=pull.anchor if start is None else start,
+        safety=keeper,
+        start=keeper.anchor if start is None else start,
         history=history,
         exploration=np.float64(positive("exploration", exploration)),
         widest=np.float64(radius / (2 * math.sqrt(problem.dimension))),

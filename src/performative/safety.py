@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -122,26 +123,56 @@ class Pull:
         return jnp.where(safe(one), one, low)
 
 
-@in_float64
-def nearest(problem: Problem, candidate: Any, anchor: Any = None) -> Floats:
-    """The feasible decision nearest to a candidate, by cvxpy: slower than a pull alone, and closer. For convex constraints.
+@pytree()
+class Nearest:
+    """The feasible decision nearest to the candidate, by cvxpy, and a pull for what its tolerance leaves: for live use.
 
-    What the solver's tolerance leaves of a violation is pulled back to the `anchor`, as `Pull` does.
+    Closer than a pull alone and a thousand times slower. Constraints must have a convex form.
     """
+
+    pull: Any
+
+    @staticmethod
+    def of(problem: Problem, anchor: Any = None) -> Nearest:
+        """With the pull towards the decision of largest slack, or the `anchor` given."""
+        import cvxpy as cp
+
+        for item in problem.constraints:
+            if item.declare(cp.Variable(problem.dimension)) is None:
+                raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
+        return Nearest(Pull.of(problem, anchor))
+
+    @property
+    def anchor(self) -> Any:
+        """The decision that is known to be safe."""
+        return self.pull.anchor
+
+    def __call__(self, problem: Problem, candidate: Array) -> Array:
+        """See the class."""
+        shape = jax.ShapeDtypeStruct(candidate.shape, np.float64)
+        found = jax.pure_callback(_projected, shape, problem, candidate, vmap_method="sequential")
+        return self.pull(problem, problem.decisions.project(found))
+
+
+def _projected(problem: Problem, candidate: Any) -> Floats:
+    """The projection on the feasible set as far as cvxpy's tolerance; the candidate itself where the solver gives up."""
     import cvxpy as cp
 
-    theta = cp.Variable(problem.dimension)
-    limits = [item.declare(theta) for item in problem.constraints]
-    for item, limit in zip(problem.constraints, limits, strict=True):
-        if limit is None:
-            raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
-    pull, wanted = Pull.of(problem, anchor), finite_array("candidate", candidate, 1)
+    problem = jax.tree.map(np.asarray, problem)
+    theta = cp.Variable(len(candidate))
+    limits = [item.declare(theta) <= 0 for item in problem.constraints]
     program = cp.Problem(
-        cp.Minimize(cp.sum_squares(theta - wanted)),
-        [*problem.decisions.declare(theta), *[limit <= 0 for limit in limits]],
+        cp.Minimize(cp.sum_squares(theta - np.asarray(candidate))), [*problem.decisions.declare(theta), *limits]
     )
-    program.solve(solver=cp.CLARABEL)
-    if theta.value is None:
-        raise ValueError(f"the nearest feasible decision must be found, but cvxpy says {program.status}")
-    inside = problem.decisions.project(jnp.asarray(theta.value))
-    return np.asarray(pull(problem, inside))
+    try:
+        program.solve(solver=cp.CLARABEL)
+    except cp.SolverError:
+        return np.asarray(candidate)  # the pull makes it safe
+    return np.asarray(candidate if theta.value is None else theta.value)
+
+
+@in_float64
+def nearest(problem: Problem, candidate: Any, anchor: Any = None) -> Floats:
+    """The feasible decision nearest to a candidate: what `Nearest` deploys."""
+    safety = Nearest.of(problem, anchor)
+    return np.asarray(safety(problem, jnp.asarray(finite_array("candidate", candidate, 1))))
