@@ -182,6 +182,16 @@ def test_the_printed_violation_bound_is_broken_by_a_run():
     assert printed < sums < corrected
 
 
+@pytest.mark.parametrize("bound", [theory.regret, theory.violation])
+def test_bounds_refuse_what_lemma_3_does_not_cover(bound):
+    known = {"convexity": 1.0, "radius": 1.0, "constraint_bound": 1.0, "constraint_lipschitz": 0.1, "lipschitz": 1.0}
+    with pytest.raises(ValueError, match="`multipliers` must be a number >= 0"):
+        bound(100, 0.0, control=1.0, multipliers=-1.0, **known)
+    if bound is theory.violation:
+        with pytest.raises(ValueError, match="`step` must be left out where `as_printed`"):
+            bound(100, 0.0, control=1.0, step=0.1, as_printed=True, **known)
+
+
 def steps_of(constants, rounds):
     chosen = constants.settings(rounds)
     return {"step": chosen["step"], "control": chosen["control"]}

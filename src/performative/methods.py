@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from performative import steps
-from performative.environments.location import Shift, apply_effect
+from performative.environments.location import Shift, apply_effect, overlap, shift_tensor
 from performative.estimators import (
     BaseSamples,
     FrozenData,
@@ -22,7 +20,6 @@ from performative.estimators import (
 )
 from performative.exploration import Alone, Exploration, Pair, Sphere
 from performative.optimum import require_feasible
-from performative.precision import in_float64
 from performative.primal_dual import PrimalDual
 from performative.problem import Problem
 from performative.pytrees import as_node, callable_node, changed
@@ -182,17 +179,7 @@ def safe_apda(
         history: past deployments, decisions (N, d) and the sample (N, k) each brought. Base samples are those at decisions 0.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
     """
-    if not isinstance(problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
-    if effect is not None:
-        effect = finite_array("effect", effect, 2 if shift is None else None)
-        if shift is None:
-            problem = problem.of_dimension(effect.shape[1])
-    elif shift is not None:
-        raise ValueError("`effect` must be given with `shift`, since its shape is not known otherwise")
-    if start is not None:
-        start = finite_array("start", start, 1)
-        problem = problem.of_dimension(start.shape[0])
+    problem, start, effect = _known(problem, start, shift, effect)
     if problem.dimension is None:
         raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
     if start is not None and not problem.decisions.contains(start):
@@ -227,18 +214,30 @@ def safe_apda(
     )
 
 
-@in_float64
+def _known(problem: Problem, start: Any, shift: Shift | None, effect: Any) -> tuple[Problem, Any, Any]:
+    """The problem with the dimension that the effect or the start tells, the start and the effect as arrays."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
+    if effect is not None:
+        effect = finite_array("effect", effect, 2 if shift is None else None)
+        if shift is None:
+            problem = problem.of_dimension(effect.shape[1])
+    elif shift is not None:
+        raise ValueError("`effect` must be given with `shift`, since its shape is not known otherwise")
+    if start is not None:
+        start = finite_array("start", start, 1)
+        problem = problem.of_dimension(start.shape[0])
+    return problem, start, effect
+
+
 def _structure(shift: Shift, effect: Any, dimension: int) -> tuple[tuple[int, ...], Any]:
     """The positions of the data that no effect can move, and the inverse overlap of the effect's numbers.
 
-    The overlap is the Gram matrix of the matrices (k, d) that single numbers of the effect stand for; None where it is the
-    identity, each number being one entry.
+    None for the overlap where it is the identity, each number being one entry.
     """
-    by_effect = jax.jacfwd(lambda effect, theta: shift(effect, theta), 0)
-    tensor = np.asarray(jax.jacfwd(by_effect, 1)(jnp.zeros(np.shape(effect)), jnp.zeros(dimension)))
-    tensor = tensor.reshape(tensor.shape[0], -1, dimension)
+    tensor = shift_tensor(shift, effect, dimension)
     unmoved = tuple(int(index) for index in np.flatnonzero(~np.any(tensor, axis=(1, 2))))
-    gram = np.einsum("kpd,kqd->pq", tensor, tensor)
+    gram = overlap(tensor)
     if np.allclose(gram, np.eye(len(gram)), atol=1e-12):
         return unmoved, None
     if np.linalg.matrix_rank(gram) < len(gram):
@@ -256,17 +255,7 @@ def _common(
     shift: Shift | None,
     effect: Any,
 ) -> dict[str, Any]:
-    if not isinstance(problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
-    if effect is not None:
-        effect = finite_array("effect", effect, 2 if shift is None else None)
-        if shift is None:
-            problem = problem.of_dimension(effect.shape[1])
-    elif shift is not None:
-        raise ValueError("`effect` must be given with `shift`, since its shape is not known otherwise")
-    if start is not None:
-        start = finite_array("start", start, 1)
-        problem = problem.of_dimension(start.shape[0])
+    problem, start, effect = _known(problem, start, shift, effect)
     if problem.dimension is not None:
         require_feasible(problem, candidate=start)
     return {

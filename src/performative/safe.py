@@ -428,8 +428,7 @@ class SafePrimalDual:
         Leaving a boundary that holds θ against the gradient costs its multiplier times the way, elsewhere only
         curvature·σ_t². So noise is left as it is where the multiplier is small against curvature·σ_t/d, and is of order σ_t²
         where it is large: against the boundary of Θ (`aim` shows what holds; entry by entry for a box), across a constraint by
-        solving
-        (I + Σ κ_i ∇g_i ∇g_iᵀ) w = noise, κ_i‖∇g_i‖ = λ_i d/(curvature·σ_t), with conjugate gradients.
+        solving (I + Σ κ_i ∇g_i ∇g_iᵀ) w = noise, κ_i‖∇g_i‖ = λ_i d/(curvature·σ_t), with conjugate gradients.
         """
         problem, theta = self.problem, state.decision
         level = jnp.maximum(self.noise_level(state), 1e-300)

@@ -53,6 +53,19 @@ def apply_effect(effect: Array, theta: Array) -> Array:
     return effect @ theta
 
 
+@in_float64
+def shift_tensor(shift: Shift, effect: Any, dimension: int) -> Floats:
+    """The shift as a tensor (k, p, d): it is bilinear in an effect of p numbers and a decision of d."""
+    by_effect = jax.jacfwd(lambda effect, theta: shift(effect, theta), 0)
+    tensor = np.asarray(jax.jacfwd(by_effect, 1)(jnp.zeros(np.shape(effect)), jnp.zeros(dimension)))
+    return tensor.reshape(tensor.shape[0], -1, dimension)
+
+
+def overlap(tensor: Floats) -> Floats:
+    """The Gram matrix (p, p) of the matrices (k, d) that single numbers of the effect stand for."""
+    return np.einsum("kpd,kqd->pq", tensor, tensor)
+
+
 @pytree()
 class LocationFamily:
     """Z ∼ D(θ)  ⇔  Z = Z₀ + A θ in distribution, Z₀ ∼ D₀  (equation Eq_dis).

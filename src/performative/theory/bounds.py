@@ -279,11 +279,17 @@ def _framework(
     constraint_lipschitz: float,
     lipschitz: float,
     control: float,
+    multipliers: float,
     step: float | None,
 ) -> _Framework:
     rounds = whole("rounds", rounds, 1)
     _require_nonnegative(
-        gradient_error=error, radius=radius, constraint_bound=constraint_bound, lipschitz=lipschitz, control=control
+        gradient_error=error,
+        radius=radius,
+        constraint_bound=constraint_bound,
+        lipschitz=lipschitz,
+        control=control,
+        multipliers=multipliers,
     )
     eta = 1 / math.sqrt(rounds) if step is None else positive("step", step)
     low, high = control_interval(eta, constraint_lipschitz)
@@ -319,7 +325,9 @@ def regret(
 
     As printed, without the term in λ*: the proof takes ⟨∇PR(θ_PO), θ_t − θ_PO⟩ ≥ 0, which holds for feasible θ_t alone.
     """
-    base = _framework(rounds, gradient_error, radius, constraint_bound, constraint_lipschitz, lipschitz, control, step)
+    base = _framework(
+        rounds, gradient_error, radius, constraint_bound, constraint_lipschitz, lipschitz, control, multipliers, step
+    )
     extra = 0.0 if as_printed else base.weight * multipliers**2 / 2
 
     def bound(share: float) -> float:  # a = share · γ
@@ -347,7 +355,11 @@ def violation(
 
     As printed: √(1+δ)·[(2R + √2C + 2L)√T + (T^¼/√a + √2)√G] with η = 1/√T, which leaves λ* out.
     """
-    base = _framework(rounds, gradient_error, radius, constraint_bound, constraint_lipschitz, lipschitz, control, step)
+    if as_printed and step is not None:
+        raise ValueError(f"`step` must be left out where `as_printed`, whose bound is for 1/√T alone, but got {step=}")
+    base = _framework(
+        rounds, gradient_error, radius, constraint_bound, constraint_lipschitz, lipschitz, control, multipliers, step
+    )
 
     def bound(share: float) -> float:
         a = share * convexity
