@@ -50,7 +50,7 @@ def measured(problem, environment, constants, rounds, realizations=50, warmup=No
     options = constants.settings(rounds) | ({} if warmup is None else {"warmup": warmup})
     method = pf.apda(problem, start=TARGET / np.linalg.norm(TARGET), **options)
     with precise():
-        risk = lambda theta: pf.risk.LocationRisk.of(problem, environment)(theta)  # noqa: E731
+        risk = lambda theta: environment.risk(problem)(theta)  # noqa: E731
         exact, least = jax.grad(risk), risk(jnp.asarray(optimum.decision))
 
         def run(key):

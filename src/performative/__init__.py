@@ -9,7 +9,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Alone": "exploration",
+    "apda": "methods",
     "Ball": "sets",
+    "Bernoulli": "environments",
     "Box": "sets",
     "Budget": "sets",
     "Empirical": "environments",
@@ -17,27 +19,33 @@ _HOMES = {
     "HalfSpace": "sets",
     "InfeasibleProblem": "optimum",
     "LocationFamily": "environments",
+    "LocationGame": "environments",
+    "Mixture": "environments",
     "NonFiniteWarning": "simulation",
+    "Normal": "environments",
+    "NoStrictlyFeasibleDecision": "safety",
+    "one_point": "methods",
+    "oracle": "methods",
     "Pair": "exploration",
+    "ParametricFamily": "environments",
+    "pd_ps": "methods",
+    "performative_optimum": "optimum",
+    "performative_risk": "risk",
+    "Poisson": "environments",
     "PrimalDual": "primal_dual",
     "Problem": "problem",
     "Product": "sets",
     "QuadratureWarning": "environments",
+    "Reaction": "environments",
     "Reals": "sets",
-    "Simplex": "sets",
-    "Sphere": "exploration",
-    "Solution": "optimum",
-    "apda": "methods",
-    "one_point": "methods",
-    "oracle": "methods",
-    "pd_ps": "methods",
     "repeated_gradient": "methods",
     "safe_apda": "methods",
-    "NoStrictlyFeasibleDecision": "safety",
-    "performative_optimum": "optimum",
-    "performative_risk": "risk",
+    "Simplex": "sets",
     "simulate": "simulation",
+    "Solution": "optimum",
+    "Sphere": "exploration",
     "stable_point": "optimum",
+    "strategic_response": "environments",
     "two_point": "methods",
 }
 _MODULES = ("constraints", "environments", "estimators", "safety", "sets", "steps", "theory")
@@ -58,7 +66,20 @@ def __getattr__(name: str) -> Any:
 
 if TYPE_CHECKING:
     from performative import constraints, environments, estimators, safety, sets, steps, theory
-    from performative.environments import Empirical, Gaussian, LocationFamily, QuadratureWarning
+    from performative.environments import (
+        Bernoulli,
+        Empirical,
+        Gaussian,
+        LocationFamily,
+        LocationGame,
+        Mixture,
+        Normal,
+        ParametricFamily,
+        Poisson,
+        QuadratureWarning,
+        Reaction,
+        strategic_response,
+    )
     from performative.exploration import Alone, Pair, Sphere
     from performative.methods import apda, one_point, oracle, pd_ps, repeated_gradient, safe_apda, two_point
     from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point

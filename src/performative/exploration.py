@@ -53,6 +53,25 @@ class Alone:
         return theta[None]
 
 
+@pytree()
+class Around:
+    """θ_t + u_t alone, u_t ∼ N(0, scale²·I), projected on the set `within`."""
+
+    scale: Any
+    within: Any
+
+    def __post_init__(self) -> None:
+        assign(self, scale=np.float64(positive("exploration", self.scale)))
+
+    def normals(self, dimension: int) -> int:
+        """One a coordinate."""
+        return dimension
+
+    def decisions(self, normals: Array, theta: Array) -> Array:
+        """(θ + u)."""
+        return self.within.project(theta + self.scale * normals)[None]
+
+
 @pytree("both")
 class Sphere:
     """θ_t + δv, v uniform on the unit sphere, and θ_t − δv too if `both`: for methods that need no derivative."""

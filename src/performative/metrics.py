@@ -14,7 +14,7 @@ from performative.expectations import QuadraticForm
 from performative.optimum import Solution
 from performative.problem import Problem
 from performative.pytrees import changed, pytree
-from performative.risk import LocationRisk, knows_risk
+from performative.risk import knows_risk
 
 
 @pytree()
@@ -50,7 +50,7 @@ class Truth:
 
 @functools.partial(jax.jit, static_argnames="steps")
 def _excess(problem: Problem, environment: Any, optimum: Solution, steps: int | None) -> Excess | QuadraticForm:
-    risk = LocationRisk.of(problem, environment, steps)
+    risk = environment.risk(problem, steps) if steps else environment.risk(problem)
     form = QuadraticForm.of(risk, optimum.decision)
     return Excess(risk, risk(optimum.decision)) if form is None else changed(form, value=jnp.zeros(()))
 

@@ -16,7 +16,7 @@ from performative.convex import Model, Point, SolverFailed
 from performative.precision import in_float64
 from performative.problem import Problem
 from performative.pytrees import pytree
-from performative.risk import LocationRisk, knows_risk
+from performative.risk import knows_risk
 from performative.validation import Floats, finite_array
 
 TOLERANCE = 1e-7
@@ -187,8 +187,9 @@ def _resolved(problem: Problem, environment: Any) -> Problem:
             "the optimum needs an environment whose truth is known, such as performative.LocationFamily, "
             f"but got {type(environment).__name__}"
         )
-    if environment.dimension is not None:
-        problem = problem.of_dimension(environment.dimension)
+    told = getattr(environment, "dimension", None)
+    if told is not None:
+        problem = problem.of_dimension(told)
     if problem.dimension is None:
         raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
     environment.check(problem)
@@ -428,7 +429,7 @@ def _anderson(inputs: list[Floats], outputs: list[Floats]) -> Floats:
 
 
 def _risk_of(problem: Problem, environment: Any, where: Floats | None = None) -> Callable[[Any], Any]:
-    return lambda theta: LocationRisk.of(problem, environment)(theta, None if where is None else jnp.asarray(where))
+    return lambda theta: environment.risk(problem)(theta, None if where is None else jnp.asarray(where))
 
 
 def _model(problem: Problem, environment: Any, theta: Floats) -> Model:
@@ -441,11 +442,11 @@ def _frozen_model(problem: Problem, environment: Any, where: Array, theta: Float
 
 @jax.jit
 def _derivatives(problem: Problem, environment: Any, theta: Array) -> tuple[Array, Array, Array]:
-    risk = LocationRisk.of(problem, environment)
+    risk = environment.risk(problem)
     return (*jax.value_and_grad(risk)(theta), jax.hessian(risk)(theta))
 
 
 @jax.jit
 def _frozen_derivatives(problem: Problem, environment: Any, where: Array, theta: Array) -> tuple[Array, Array, Array]:
-    risk = LocationRisk.of(problem, environment)
+    risk = environment.risk(problem)
     return (*jax.value_and_grad(risk)(theta, where), jax.hessian(risk)(theta, where))

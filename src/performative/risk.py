@@ -11,38 +11,17 @@ from jax import Array
 
 from performative.precision import in_float64
 from performative.problem import Problem
-from performative.pytrees import pytree
 from performative.randomness import new_key
 from performative.validation import finite_array, whole
 
 
-@pytree()
-class LocationRisk:
-    """E_{Z₀∼D₀} ℓ(θ; Z₀ + shift(A, where)): the decoupled risk of θ on the data that `where` induces.
-
-    PR(θ) is its diagonal; its gradient in θ alone vanishes at a stable point.
-    """
-
-    loss: Any
-    shift: Any
-    effect: Any
-    base: Any
-
-    @staticmethod
-    def of(problem: Problem, environment: Any, steps: int | None = None) -> LocationRisk:
-        """The risk of a problem in a location family, its base distribution brought into a form that averages."""
-        base = environment.expectation(problem, steps) if steps else environment.expectation(problem)
-        return LocationRisk(problem.loss, environment.shift, jnp.asarray(environment.effect), base)
-
-    def __call__(self, theta: Array, where: Array | None = None) -> Array:
-        """PR(θ), or the decoupled risk if `where` is given."""
-        moved = self.shift(self.effect, theta if where is None else where)
-        return self.base.mean(lambda z0: self.loss(theta, z0 + moved))
-
-
 def knows_risk(environment: Any) -> bool:
-    """Whether the truth of this environment is open to metrics and optimum."""
-    return hasattr(environment, "expectation") and hasattr(environment, "shift")
+    """Whether the truth of this environment is open to metrics and optimum.
+
+    Such an environment offers `risk(problem)`, the decoupled risk (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) as a pytree, whose diagonal
+    is PR, and `check(problem)`, which refuses a problem that does not fit.
+    """
+    return callable(getattr(environment, "risk", None))
 
 
 @in_float64
@@ -64,12 +43,12 @@ def performative_risk(problem: Problem, environment: Any, theta: Any, samples: i
     problem = problem.of_dimension(theta.shape[0])
     if knows_risk(environment):
         environment.check(problem, theta)
-        return float(_location_risk(problem, environment, theta))
+        return float(_exact_risk(problem, environment, theta))
     z = environment.sample(new_key(seed), theta, whole("samples", samples, 1))
     problem.check_samples(z.shape[-1])
     return float(jnp.mean(jax.vmap(functools.partial(problem.loss, theta))(z)))
 
 
 @jax.jit
-def _location_risk(problem: Problem, environment: Any, theta: Array) -> Array:
-    return LocationRisk.of(problem, environment)(theta)
+def _exact_risk(problem: Problem, environment: Any, theta: Array) -> Array:
+    return environment.risk(problem)(theta)

@@ -1,6 +1,28 @@
 """The world: how data answer a decision."""
 
 from performative.environments.bases import Base, Empirical, Gaussian
-from performative.environments.location import Environment, LocationFamily, QuadratureWarning, apply_effect
+from performative.environments.families import Bernoulli, Family, Mixture, Normal, ParametricFamily, Poisson
+from performative.environments.games import LocationGame
+from performative.environments.location import Environment, LocationFamily, apply_effect
+from performative.environments.reaction import QuadratureWarning, Reaction
+from performative.environments.strategic import BestResponse, strategic_response
 
-__all__ = ["Base", "Empirical", "Environment", "Gaussian", "LocationFamily", "QuadratureWarning", "apply_effect"]
+__all__ = [
+    "Base",
+    "Bernoulli",
+    "BestResponse",
+    "Empirical",
+    "Environment",
+    "Family",
+    "Gaussian",
+    "LocationFamily",
+    "LocationGame",
+    "Mixture",
+    "Normal",
+    "ParametricFamily",
+    "Poisson",
+    "QuadratureWarning",
+    "Reaction",
+    "apply_effect",
+    "strategic_response",
+]

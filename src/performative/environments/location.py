@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -11,29 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.environments.bases import (
-    Base,
-    Gaussian,
-    coarser_grids,
-    promised_accuracy,
-    standard_normal_nodes,
-)
-from performative.expectations import Moments, Pattern, Samples, hessian_pattern
+from performative.environments.bases import Base
+from performative.environments.reaction import Reacting, require_base
+from performative.expectations import Pattern, hessian_pattern
 from performative.polynomial import is_analytic
 from performative.precision import in_float64
 from performative.problem import LossInData, Problem
 from performative.pytrees import assign, callable_node, pytree
-from performative.randomness import standard_normal
-from performative.validation import Floats, caller_level, finite_array, is_traced, jax_arrays
+from performative.validation import Floats, finite_array, is_traced, jax_arrays
 
 Shift = Callable[[Any, Array], Array]
-
-LOOKS = 32
-"""At how many decisions from all of Θ a quadrature is looked at."""
-
-
-class QuadratureWarning(UserWarning):
-    """A loss is averaged over a Gaussian base less accurately than the rule promises."""
 
 
 class Environment(Protocol):
@@ -67,7 +53,7 @@ def overlap(tensor: Floats) -> Floats:
 
 
 @pytree()
-class LocationFamily:
+class LocationFamily(Reacting):
     """Z ∼ D(θ)  ⇔  Z = Z₀ + A θ in distribution, Z₀ ∼ D₀  (equation Eq_dis).
 
     `base` is D₀, `effect` is A (k, d). A structured effect is any array with a `shift(effect, theta)` that is bilinear and
@@ -79,8 +65,7 @@ class LocationFamily:
     shift: Any
 
     def __init__(self, base: Base, effect: Any, shift: Shift | None = None) -> None:
-        if not all(hasattr(base, part) for part in ("width", "normals", "from_normals", "expectation")):
-            raise TypeError(f"`base` must be a distribution such as performative.Gaussian, but got {base!r}")
+        require_base(base)
         effect = finite_array("effect", effect, 2 if shift is None else None)
         if shift is None and effect.shape[0] != base.width:
             raise ValueError(
@@ -91,55 +76,21 @@ class LocationFamily:
         )
 
     @property
-    def width(self) -> int:
-        """k, the length of one sample."""
-        return self.base.width
-
-    @property
     def dimension(self) -> int | None:
         """d, where the effect is dense and so tells it."""
         return int(self.effect.shape[1]) if getattr(self.shift, "func", None) is apply_effect else None
 
-    def normals(self, n: int) -> int:
-        """How many standard normal numbers n samples take."""
-        return self.base.normals(n)
+    def react(self, theta: Array, z0: Array) -> Array:
+        """z₀ + shift(A, θ)."""
+        return z0 + self.shift(jnp.asarray(self.effect), theta)
 
     def respond(self, normals: Array, theta: Array) -> Array:
         """Z₀ + shift(A, θ), Z₀ made of these numbers."""
         return self.base.from_normals(normals) + self.shift(jnp.asarray(self.effect), jnp.asarray(theta))
 
-    @in_float64
-    def sample(self, key: Array, theta: Array, n: int) -> Array:
-        """n samples (n, k) of Z ∼ D(θ)."""
-        return self.respond(standard_normal(key, self.normals(n)), theta)
-
-    def expectation(self, problem: Problem, steps: int | None = None) -> Samples | Moments:
-        """D₀ in a form that averages this problem's loss, over the grid of `steps` that `coarse_enough` found."""
-        pattern, smooth = self._kind(problem)
-        if steps is not None:
-            return self.base.nodes(standard_normal_nodes(self.width, smooth, steps=steps))
-        return self.base.expectation(pattern, smooth)
-
-    def coarse_enough(self, problem: Problem) -> int | None:
-        """The steps of the coarsest grid that averages this loss as well as the usual one, at 32 decisions from all of Θ.
-
-        None if there is no grid, or none but the usual one, or if Θ is unbounded. A simulation measures the risk in every
-        round, where the nodes of a fine grid would take most of the time.
-        """
-        pattern, smooth = self._kind(problem)
-        if pattern is not None or not smooth or not isinstance(self.base, Gaussian):
-            return None
-        if not np.isfinite(problem.decisions.radius):
-            return None
-        decisions, usual = (
-            jnp.asarray(problem.decisions.spread(problem.dimension, LOOKS)),
-            standard_normal_nodes(self.width, smooth),
-        )
-        for steps in coarser_grids(self.width):
-            coarse = standard_normal_nodes(self.width, smooth, steps=steps)
-            if np.all(np.asarray(_disagreement(problem, self, decisions, usual, coarse)) <= 1e-6):
-                return steps
-        return None
+    def risk(self, problem: Problem, steps: int | None = None) -> LocationRisk:
+        """The decoupled risk, the base distribution brought into a form that averages."""
+        return LocationRisk(problem.loss, self.shift, jnp.asarray(self.effect), self.expectation(problem, steps))
 
     def _kind(self, problem: Problem) -> tuple[Pattern | None, bool]:
         """The pattern of a loss that is quadratic in the data, and whether the loss is smooth."""
@@ -155,27 +106,7 @@ class LocationFamily:
         """
         self._check_shift(problem)
         if not is_traced(self, problem):
-            self._check_accuracy(
-                problem,
-                problem.decisions.spread(problem.dimension, LOOKS) if theta is None else np.asarray(theta)[None],
-            )
-
-    def _check_accuracy(self, problem: Problem, decisions: Floats) -> None:
-        pattern, smooth = self._kind(problem)
-        if pattern is not None or not isinstance(self.base, Gaussian):
-            return
-        rules = [standard_normal_nodes(self.width, smooth, displaced) for displaced in (False, True)]
-        errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(decisions), *rules)))
-        promised = promised_accuracy(self.width, smooth)
-        if np.max(errors) > promised:
-            warnings.warn(
-                "the quadrature nodes that stand for a Gaussian base must average the loss with an error below "
-                f"{promised:.0e} of its standard deviation, but it is about {np.max(errors):.1e} at the decision "
-                f"{decisions[np.argmax(errors)]}: the loss is too steep on the scale of the base. "
-                "An Empirical base of many samples is averaged exactly",
-                QuadratureWarning,
-                stacklevel=caller_level(),
-            )
+            self._check_accuracy(problem, theta)
 
     def _check_shift(self, problem: Problem) -> None:
         if self.dimension is not None and self.dimension != problem.dimension:
@@ -216,17 +147,19 @@ class LocationFamily:
             )
 
 
-@jax.jit
-def _disagreement(problem: Problem, environment: LocationFamily, decisions: Array, first: Any, second: Any) -> Array:
-    """How far the averages over the nodes of two rules differ at each decision, in spreads of the loss."""
-    rule, twin = environment.base.nodes(first), environment.base.nodes(second)
+@pytree()
+class LocationRisk:
+    """E_{Z₀∼D₀} ℓ(θ; Z₀ + shift(A, where)): the decoupled risk of θ on the data that `where` induces.
 
-    def at(theta: Array) -> Array:
-        moved = environment.shift(environment.effect, theta)
-        loss: Callable[[Array], Array] = lambda z0: problem.loss(theta, z0 + moved)  # noqa: E731
-        mean = rule.mean(loss)
-        spread = jnp.sqrt(rule.mean(lambda z0: (loss(z0) - mean) ** 2))
-        # Where the loss hardly depends on the data, rounding is no error of the rule.
-        return jnp.abs(twin.mean(loss) - mean) / (spread + 1e-9 * jnp.abs(mean))
+    PR(θ) is its diagonal; its gradient in θ alone vanishes at a stable point.
+    """
 
-    return jax.lax.map(at, decisions)
+    loss: Any
+    shift: Any
+    effect: Any
+    base: Any
+
+    def __call__(self, theta: Array, where: Array | None = None) -> Array:
+        """PR(θ), or the decoupled risk if `where` is given."""
+        moved = self.shift(self.effect, theta if where is None else where)
+        return self.base.mean(lambda z0: self.loss(theta, z0 + moved))

@@ -17,7 +17,6 @@ from performative.environments import Gaussian, LocationFamily
 from performative.environments.location import overlap, shift_tensor
 from performative.problem import Problem
 from performative.randomness import new_key, standard_normal
-from performative.risk import LocationRisk
 from performative.theory import bounds
 from performative.validation import Floats
 
@@ -54,7 +53,7 @@ class Look:
         )
         self.exactly_drawn = not isinstance(base, Gaussian)
         self.averaged = "over all samples" if self.exactly_drawn else f"over {DRAWS} draws"
-        self.risk = LocationRisk.of(problem, environment, environment.coarse_enough(problem))
+        self.risk = environment.risk(problem, environment.coarse_enough(problem))
         self.points = problem.decisions.spread(self.dimension, STARTS)
 
     # What is looked at.

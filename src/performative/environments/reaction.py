@@ -1,0 +1,211 @@
+"""Worlds that are a known base and a reaction to the decision: Z = react(θ, Z₀)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.environments.bases import (
+    Base,
+    Gaussian,
+    coarser_grids,
+    promised_accuracy,
+    standard_normal_nodes,
+)
+from performative.expectations import Moments, Pattern, Samples, hessian_pattern
+from performative.polynomial import is_analytic
+from performative.precision import in_float64
+from performative.problem import Problem
+from performative.pytrees import assign, callable_node, pytree
+from performative.randomness import standard_normal
+from performative.validation import caller_level, is_traced, jax_arrays
+
+React = Callable[[Array, Array], Array]
+
+LOOKS = 32
+"""At how many decisions from all of Θ a quadrature is looked at."""
+
+
+class QuadratureWarning(UserWarning):
+    """A loss is averaged over a Gaussian base less accurately than the rule promises."""
+
+
+class Reacting:
+    """What all worlds with a base share: drawing from them, and averaging a loss over them exactly or by quadrature."""
+
+    base: Any
+
+    @property
+    def width(self) -> int:
+        """The length of one sample of the base."""
+        return int(self.base.width)
+
+    @property
+    def dimension(self) -> int | None:
+        """d, where the world tells it."""
+        return None
+
+    def react(self, theta: Array, z0: Array) -> Array:
+        """The sample (k,) that the individual z₀ of the base becomes under θ."""
+        raise NotImplementedError
+
+    def normals(self, n: int) -> int:
+        """How many standard normal numbers n samples take."""
+        return int(self.base.normals(n))
+
+    def respond(self, normals: Array, theta: Array) -> Array:
+        """The n samples that these numbers stand for."""
+        theta = jnp.asarray(theta)
+        return jax.vmap(lambda z0: self.react(theta, z0))(self.base.from_normals(normals))
+
+    @in_float64
+    def sample(self, key: Array, theta: Array, n: int) -> Array:
+        """n samples (n, k) of Z ∼ D(θ)."""
+        return self.respond(standard_normal(key, self.normals(n)), theta)
+
+    def expectation(self, problem: Problem, steps: int | None = None) -> Samples | Moments:
+        """D₀ in a form that averages this problem's loss, over the grid of `steps` that `coarse_enough` found."""
+        pattern, smooth = self._kind(problem)
+        if steps is not None:
+            return self.base.nodes(standard_normal_nodes(self.width, smooth, steps=steps))
+        return self.base.expectation(pattern, smooth)
+
+    def coarse_enough(self, problem: Problem) -> int | None:
+        """The steps of the coarsest grid that averages this loss as well as the usual one, at 32 decisions from all of Θ.
+
+        None if there is no grid, or none but the usual one, or if Θ is unbounded. A simulation measures the risk in every
+        round, where the nodes of a fine grid would take most of the time.
+        """
+        pattern, smooth = self._kind(problem)
+        if pattern is not None or not smooth or not isinstance(self.base, Gaussian):
+            return None
+        if not np.isfinite(problem.decisions.radius):
+            return None
+        decisions, usual = (
+            jnp.asarray(problem.decisions.spread(problem.dimension, LOOKS)),
+            standard_normal_nodes(self.width, smooth),
+        )
+        for steps in coarser_grids(self.width):
+            coarse = standard_normal_nodes(self.width, smooth, steps=steps)
+            if np.all(np.asarray(_disagreement(problem, self, decisions, usual, coarse)) <= 1e-6):
+                return steps
+        return None
+
+    def _kind(self, problem: Problem) -> tuple[Pattern | None, bool]:
+        """The pattern of a loss that is quadratic in the base, and whether the loss is smooth in it."""
+        theta, reacted = jnp.zeros(problem.dimension), _Reacted(problem.loss, self)
+        pattern = hessian_pattern(reacted, self.width, theta, theta)
+        return pattern, pattern is not None or is_analytic(reacted, jnp.zeros(self.width), theta, theta)
+
+    def _check_accuracy(self, problem: Problem, theta: Any) -> None:
+        """Warn of a loss that the nodes do not average accurately, at `theta` or, left out, at any of 32 decisions."""
+        pattern, smooth = self._kind(problem)
+        if pattern is not None or not isinstance(self.base, Gaussian):
+            return
+        spread = problem.decisions.spread(problem.dimension, LOOKS) if theta is None else np.asarray(theta)[None]
+        rules = [standard_normal_nodes(self.width, smooth, displaced) for displaced in (False, True)]
+        errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(spread), *rules)))
+        promised = promised_accuracy(self.width, smooth)
+        if np.max(errors) > promised:
+            warnings.warn(
+                "the quadrature nodes that stand for a Gaussian base must average the loss with an error below "
+                f"{promised:.0e} of its standard deviation, but it is about {np.max(errors):.1e} at the decision "
+                f"{spread[np.argmax(errors)]}: the loss is too steep on the scale of the base. "
+                "An Empirical base of many samples is averaged exactly",
+                QuadratureWarning,
+                stacklevel=caller_level(),
+            )
+
+
+@pytree()
+class Reaction(Reacting):
+    """Z ∼ D(θ)  ⇔  Z = react(θ, Z₀) in distribution, Z₀ ∼ D₀: every individual of a base answers the decision.
+
+    `react(theta, z0)` gives the sample (k,) for one individual, in `jax.numpy`; it may be anything. Where it is z₀ plus a
+    shift that is linear in θ, a `LocationFamily` says so.
+    """
+
+    base: Any
+    reaction: Any
+
+    def __init__(self, base: Base, react: React) -> None:
+        require_base(base)
+        if not callable(react):
+            raise TypeError(f"`react` must be a function of (theta, z0), but got {react!r}")
+        assign(self, base=base, reaction=jax_arrays(callable_node(react)))
+
+    def react(self, theta: Array, z0: Array) -> Array:
+        """See the class."""
+        return self.reaction(theta, z0)
+
+    def risk(self, problem: Problem, steps: int | None = None) -> ReactionRisk:
+        """The decoupled risk, averaged over the base."""
+        return ReactionRisk(problem.loss, self, self.expectation(problem, steps))
+
+    @in_float64
+    def check(self, problem: Problem, theta: Any = None) -> None:
+        """Refuse a reaction or a loss that does not fit the data; warn of a loss that is not averaged accurately."""
+        decision, z0 = (jax.ShapeDtypeStruct((size,), np.float64) for size in (problem.dimension, self.width))
+        try:
+            shape = jax.eval_shape(self.reaction, decision, z0).shape
+        except (TypeError, ValueError, IndexError) as error:
+            raise ValueError(
+                f"`react` must take a decision ({problem.dimension},) and one individual ({self.width},), but failed: {error}"
+            ) from error
+        if len(shape) != 1:
+            raise ValueError(f"`react` must return one sample (k,), but returned shape {shape}")
+        problem.check_samples(shape[0])
+        if not is_traced(self, problem):
+            self._check_accuracy(problem, theta)
+
+
+@pytree()
+class ReactionRisk:
+    """E_{Z₀∼D₀} ℓ(θ; react(where, Z₀)): the decoupled risk of θ on the data that `where` induces. PR(θ) is its diagonal."""
+
+    loss: Any
+    world: Any
+    base: Any
+
+    def __call__(self, theta: Array, where: Array | None = None) -> Array:
+        """PR(θ), or the decoupled risk if `where` is given."""
+        induced = theta if where is None else where
+        return self.base.mean(lambda z0: self.loss(theta, self.world.react(induced, z0)))
+
+
+def require_base(base: Any) -> None:
+    """Refuse what is not a distribution to draw from and to average over."""
+    if not all(hasattr(base, part) for part in ("width", "normals", "from_normals", "expectation")):
+        raise TypeError(f"`base` must be a distribution such as performative.Gaussian, but got {base!r}")
+
+
+@pytree()
+class _Reacted:
+    """The loss as a function of the base first."""
+
+    loss: Any
+    world: Any
+
+    def __call__(self, z0: Array, theta: Array, where: Array) -> Array:
+        return self.loss(theta, self.world.react(where, z0))
+
+
+@jax.jit
+def _disagreement(problem: Problem, environment: Reacting, decisions: Array, first: Any, second: Any) -> Array:
+    """How far the averages over the nodes of two rules differ at each decision, in spreads of the loss."""
+    rule, twin = environment.base.nodes(first), environment.base.nodes(second)
+
+    def at(theta: Array) -> Array:
+        loss: Callable[[Array], Array] = lambda z0: problem.loss(theta, environment.react(theta, z0))  # noqa: E731
+        mean = rule.mean(loss)
+        spread = jnp.sqrt(rule.mean(lambda z0: (loss(z0) - mean) ** 2))
+        # Where the loss hardly depends on the data, rounding is no error of the rule.
+        return jnp.abs(twin.mean(loss) - mean) / (spread + 1e-9 * jnp.abs(mean))
+
+    return jax.lax.map(at, decisions)
