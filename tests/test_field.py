@@ -30,15 +30,70 @@ def last(runs, name):
     return runs["decision"].sel({"method": name}).isel(round=-1).mean("realization").values
 
 
-def test_repeated_gradient_descent_ends_at_the_stable_point_and_not_at_the_optimum():
-    asymmetric = lambda theta, z: 0.5 * jnp.sum((theta - z) ** 2) + 0.3 * jnp.sum(theta * z)  # noqa: E731
-    problem = pf.Problem(asymmetric, pf.Ball(10.0), [pf.constraints.Linear([1.0, 1.0], 1.0)])
+def slanted(theta, z):
+    """½‖θ − z‖² + 0.3⟨θ, z⟩, so that the stable point is not the optimum."""
+    return 0.5 * jnp.sum((theta - z) ** 2) + 0.3 * jnp.sum(theta * z)
+
+
+def slanted_setting(bound=0.6):
+    """With z = m + Aθ: frozen, the gradient is θ − 0.7z; in full ∇PR = (I − 0.7A)θ − 0.7m + Aᵀ(z − 0.7θ)."""
+    problem = pf.Problem(slanted, pf.Ball(3.0), [pf.constraints.Linear([1.0, 1.0], bound)])
     environment = setting()[1]
-    stable, optimum = pf.stable_point(problem, environment), pf.performative_optimum(problem, environment)
-    method = pf.repeated_gradient(problem, step=0.02, control=0.01, samples=50)
-    runs = pf.simulate({"rgd": method}, environment, rounds=4_000, realizations=5)
-    np.testing.assert_allclose(last(runs, "rgd"), stable.decision, atol=0.02)
-    assert np.linalg.norm(stable.decision - optimum.decision) > 0.05
+    return problem, environment
+
+
+def closed_forms(bound=0.6):
+    """Optimum and stable point where the constraint binds: a linear system in (θ, λ)."""
+    a, m, one = EFFECT, np.array([1.0, 0.5]), np.ones(2)
+    frozen = np.eye(2) - 0.7 * a
+    full = frozen + a.T @ a - 0.7 * a.T
+    found = []
+    for matrix, side in ((full, 0.7 * m - a.T @ m), (frozen, 0.7 * m)):
+        system = np.block([[matrix, one[:, None]], [one[None, :], np.zeros((1, 1))]])
+        found.append(np.linalg.solve(system, [*side, bound])[:2])
+    return found
+
+
+def test_the_closed_forms_of_these_tests_agree_with_the_solvers():
+    problem, environment = slanted_setting()
+    optimum, stable = closed_forms()
+    np.testing.assert_allclose(pf.performative_optimum(problem, environment).decision, optimum, atol=1e-7)
+    np.testing.assert_allclose(pf.stable_point(problem, environment).decision, stable, atol=1e-7)
+    assert np.linalg.norm(optimum - stable) > 0.05
+
+
+def test_stable_point_methods_end_at_the_stable_point_and_not_at_the_optimum():
+    problem, environment = slanted_setting()
+    optimum, stable = closed_forms()
+    methods = {
+        "rgd": pf.repeated_gradient(problem, step=0.01, control=0.01, samples=20),
+        "rgd, exact": pf.repeated_gradient(problem, step=0.05, control=0.01, environment=environment),
+        "rrm": pf.repeated_minimisation(problem, samples=2_000),
+        "rrm, exact": pf.repeated_minimisation(problem, environment=environment),
+    }
+    runs = pf.simulate(methods, environment, rounds=3_000, realizations=4)
+    for name, tolerance in {"rgd": 0.02, "rgd, exact": 1e-3, "rrm": 0.01, "rrm, exact": 1e-6}.items():
+        np.testing.assert_allclose(last(runs, name), stable, atol=tolerance, err_msg=name)
+        assert np.linalg.norm(last(runs, name) - optimum) > 0.03
+    assert float(runs["deployed_violation"].sel({"method": "rrm"}).max()) < 1e-6  # each minimisation is constrained
+
+
+def test_optimum_methods_end_at_the_optimum_and_not_at_the_stable_point():
+    problem, environment = slanted_setting()
+    optimum, stable = closed_forms()
+    family = pf.Normal(0.04 * np.ones(2))
+    known = pf.ParametricFamily(family, lambda theta: jnp.array([1.0, 0.5]) + EFFECT @ theta)
+    methods = {
+        "two-stage": pf.two_stage(problem, stage=4_000),
+        "perfgd": pf.perfgd(problem, family=family, memory=400, step=2e-3, control=0.1, exploration=0.2, samples=4),
+        "score": pf.score_gradient(problem, log_density=known.log_density, step=2e-3, control=0.1, samples=4),
+    }
+    runs = pf.simulate(methods, environment, rounds=10_000, realizations=10)
+    for name in methods:
+        final = runs["decision"].sel({"method": name}).isel(round=-1).values
+        error = final.std(axis=0) / np.sqrt(len(final))  # five of them, and the drift of a step that does not fade
+        assert np.all(np.abs(final.mean(axis=0) - optimum) <= 5 * error + 0.01), (name, final.mean(axis=0), optimum)
+        assert np.linalg.norm(final.mean(axis=0) - stable) > 0.03
 
 
 def test_repeated_gradient_descent_diverges_where_the_reaction_is_stronger_than_the_curvature():
@@ -47,6 +102,93 @@ def test_repeated_gradient_descent_diverges_where_the_reaction_is_stronger_than_
     runs = pf.simulate({"rgd": pf.repeated_gradient(problem, step=0.05)}, environment, rounds=2_000, realizations=3)
     final = runs["decision"].isel({"method": 0, "round": -1}).values
     np.testing.assert_allclose(np.linalg.norm(final, axis=-1), 10.0, rtol=1e-6)
+
+
+def test_repeated_minimisation_circles_where_the_reaction_is_strong():
+    """θ ← m + aθ with a = −1.5 jumps from end to end of Θ though the stable point m/(1 − a) is there; the optimum is missed."""
+    problem = pf.Problem(loss, pf.Box([-2.0], [2.0]))
+    environment = pf.LocationFamily(pf.Gaussian([0.5], [0.01]), [[-1.5]])
+    method = pf.repeated_minimisation(problem, environment=environment, start=[0.3])
+    runs = pf.simulate({"rrm": method}, environment, rounds=60, realizations=1, record=range(1, 61))
+    path = runs["decision"].isel({"method": 0, "realization": 0, "coordinate": 0}).values
+    np.testing.assert_allclose(path[:3], [0.3, 0.5 - 1.5 * 0.3, 0.5 - 1.5 * 0.05], atol=1e-6)
+    np.testing.assert_allclose(np.abs(path[-6:]), 2.0, atol=1e-6)
+    assert np.all(path[-6:-1] * path[-5:] < 0)
+    assert float(pf.stable_point(problem, environment).decision[0]) == pytest.approx(0.2, abs=1e-6)
+    weak = pf.LocationFamily(pf.Gaussian([0.5], [0.01]), [[-0.5]])
+    calm = pf.simulate({"rrm": pf.repeated_minimisation(problem, environment=weak)}, weak, rounds=40)
+    assert last(calm, "rrm")[0] == pytest.approx(0.5 / 1.5, abs=1e-5)
+
+
+def test_perfgd_follows_a_mean_that_is_not_linear_where_a_location_method_is_misled():
+    """ℓ = θz and a mean √(θ + 1): PR = θ√(θ + 1), optimum −2/3, stable point at the end of Θ (Izzo, Ying, Zou 2021)."""
+    problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Box([-0.9], [1.0]))
+    family = pf.Normal(0.01)
+    environment = pf.ParametricFamily(family, lambda theta: jnp.sqrt(jnp.maximum(theta + 1.0, 0.01)))
+    methods = {
+        "perfgd": pf.perfgd(problem, family=family, memory=100, step=0.01, exploration=0.05),
+        "score": pf.score_gradient(problem, log_density=environment.log_density, step=0.01),
+        "rgd": pf.repeated_gradient(problem, step=0.01),
+        "two-stage": pf.two_stage(problem, stage=500, exploration=0.5),
+    }
+    runs = pf.simulate(methods, environment, rounds=5_000, realizations=10)
+    assert last(runs, "perfgd")[0] == pytest.approx(-2 / 3, abs=0.05)
+    assert last(runs, "score")[0] == pytest.approx(-2 / 3, abs=0.05)
+    assert last(runs, "rgd")[0] == pytest.approx(-0.9, abs=1e-9)
+    assert abs(last(runs, "two-stage")[0] + 2 / 3) > 0.08
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "poisson"])
+def test_perfgd_serves_exponential_families(name):
+    """ℓ = −θz + ½θ² in one dimension: PR = −θf(θ) + ½θ², the optimum by a fine grid."""
+    families = {
+        "bernoulli": (pf.Bernoulli(), lambda theta: 0.9 - 0.4 * theta),
+        "poisson": (pf.Poisson(most=40), lambda theta: 2.0 * jnp.exp(-0.5 * theta)),
+    }
+    family, parameter = families[name]
+    problem = pf.Problem(lambda theta, z: jnp.sum(-theta * z + 0.5 * theta**2), pf.Box([0.0], [2.0]))
+    environment = pf.ParametricFamily(family, parameter)
+    grid = np.linspace(0, 2, 20_001)
+    with precise():
+        optimum = grid[np.argmin(-grid * np.asarray(parameter(jnp.asarray(grid))) + 0.5 * grid**2)]
+    method = pf.perfgd(problem, family=family, memory=200, step=0.01, exploration=0.2, samples=5)
+    runs = pf.simulate({"perfgd": method}, environment, rounds=6_000, realizations=10)
+    final = runs["decision"].isel({"method": 0, "round": -1}).values
+    assert abs(final.mean() - optimum) <= 5 * final.std() / np.sqrt(10) + 0.02
+    assert abs(float(pf.stable_point(problem, environment).decision[0]) - optimum) > 0.1
+
+
+def test_confidence_bounds_find_the_best_arm_of_a_risk_that_is_not_convex():
+    """PR(θ) = θf(θ) with two valleys on [−1, 1]; L is the steepest slope of the mean in θ."""
+    problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Box([-1.0], [1.0]), lambda theta: theta[0] - 0.9)
+    environment = pf.ParametricFamily(pf.Normal(0.01), lambda theta: jnp.sin(6.0 * theta))
+    method = pf.confidence_bounds(problem, sensitivity=6.0, arms=41)
+    runs = pf.simulate({"ucb": method}, environment, rounds=4_000, realizations=5)
+    risks = method.arms[:, 0] * np.sin(6 * method.arms[:, 0])
+    best = method.arms[np.argmin(risks), 0]
+    assert np.max(method.arms) <= 0.9
+    late = runs["decision"].isel({"method": 0, "round": -1}).values[:, 0]
+    assert np.all(late * np.sin(6 * late) <= risks.min() + 0.02), (late, best)
+    assert float(runs["deployed_violation"].max()) == 0.0
+    regret = runs["deployed_regret"].isel({"method": 0}).mean("realization")
+    assert float(regret.isel(round=-1)) < 0.2 * float(regret.sel({"round": 100}, method="nearest"))
+
+
+def test_saddle_descent_and_ascent_meet_at_the_equilibrium():
+    """φ = ½x² − ½y² + xy + z₁x + z₂y with z = m + A(x, y): ∇φ frozen is linear, and its root a linear system."""
+    effect, mean = np.array([[0.2, -0.1], [0.3, 0.1]]), np.array([0.5, -0.4])
+    problem = pf.Problem(
+        lambda theta, z: 0.5 * theta[0] ** 2 - 0.5 * theta[1] ** 2 + theta[0] * theta[1] + jnp.sum(z * theta),
+        pf.Box([-5.0, -5.0], [5.0, 5.0]),
+    )
+    environment = pf.LocationFamily(pf.Gaussian(mean, 0.01 * np.ones(2)), effect)
+    root = np.linalg.solve(np.array([[1.0, 1.0], [1.0, -1.0]]) + effect, -mean)
+    runs = pf.simulate(
+        {"saddle": pf.saddle(problem, ascending=[1], step=0.01, samples=10)}, environment, rounds=3_000, realizations=5
+    )
+    np.testing.assert_allclose(last(runs, "saddle"), root, atol=0.02)
+    descent = pf.simulate({"rgd": pf.repeated_gradient(problem, step=0.01)}, environment, rounds=3_000)
+    assert np.linalg.norm(last(descent, "rgd") - root) > 1.0  # descending in both runs away
 
 
 @pytest.mark.parametrize("name", ["one_point", "two_point"])
@@ -93,3 +235,43 @@ def test_methods_from_samples_refuse_what_they_cannot_use():
     with pytest.raises(ValueError, match="`exploration > 0` must hold"):
         pf.two_point(problem, exploration=-1.0)
     assert isinstance(method.estimator, estimators.FrozenData)
+
+
+WIDE = pf.Problem(loss, pf.Box(np.zeros(4), np.ones(4)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: pf.confidence_bounds(WIDE, sensitivity=1.0), "the dimension must be at most 3, but it is 4"),
+        (
+            lambda p: pf.confidence_bounds(pf.Problem(loss, pf.Reals(2)), sensitivity=1.0),
+            "the decision set must be bounded",
+        ),
+        (lambda p: pf.confidence_bounds(p, sensitivity=0.0), "`sensitivity > 0` must hold"),
+        (lambda p: pf.perfgd(p, family=pf.Mixture([pf.Normal(1.0)])), "`family` must be an exponential family"),
+        (lambda p: pf.perfgd(p, family=pf.Normal([1.0, 1.0]), memory=2), "`memory` must be a whole number >= 3"),
+        (lambda p: pf.score_gradient(p, log_density=None), "the density being known, but got None"),
+        (lambda p: pf.two_stage(p, stage=2), "`stage` must be a whole number >= 3"),
+        (lambda p: pf.two_stage(p, shift=lambda a, x: a * x), "`effect` must be given with `shift`"),
+        (lambda p: pf.repeated_minimisation(p, samples=0), "`samples` must be a whole number >= 1"),
+        (lambda p: pf.repeated_minimisation(p, environment=3), "whose truth is known"),
+        (lambda p: pf.saddle(p, ascending=[2]), "`ascending` must be at most 1"),
+        (lambda p: pf.repeated_minimisation(pf.Problem(loss, pf.Ball(1.0))), "dimension must be known"),
+    ],
+)
+def test_methods_say_what_they_cannot_serve(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(setting()[0])
+
+
+def test_two_stage_regresses_a_structured_effect():
+    """A diagonal effect: two numbers, learnt to five standard errors, and none of the others."""
+    problem = pf.Problem(slanted, pf.Ball(3.0), dimension=2)
+    shift = lambda effect, theta: effect * theta  # noqa: E731
+    environment = pf.LocationFamily(pf.Gaussian([1.0, 0.5], 0.04 * np.ones(2)), [0.4, -0.2], shift)
+    method = pf.two_stage(problem, stage=1_000, shift=shift, effect=np.zeros(2))
+    runs = pf.simulate({"two": method}, environment, rounds=1_200, realizations=10)
+    assert float(runs["estimation_error"].isel({"round": -1}).max()) < 2 * (5 * 0.2 / np.sqrt(1_000)) ** 2
+    best = pf.performative_optimum(problem, environment).decision
+    np.testing.assert_allclose(last(runs, "two"), best, atol=0.01)

@@ -10,10 +10,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "Alone": "exploration",
     "apda": "methods",
+    "Around": "exploration",
     "Ball": "sets",
     "Bernoulli": "environments",
     "Box": "sets",
     "Budget": "sets",
+    "confidence_bounds": "field",
     "Empirical": "environments",
     "Gaussian": "environments",
     "HalfSpace": "sets",
@@ -24,11 +26,12 @@ _HOMES = {
     "NonFiniteWarning": "simulation",
     "Normal": "environments",
     "NoStrictlyFeasibleDecision": "safety",
-    "one_point": "methods",
+    "one_point": "field",
     "oracle": "methods",
     "Pair": "exploration",
     "ParametricFamily": "environments",
     "pd_ps": "methods",
+    "perfgd": "field",
     "performative_optimum": "optimum",
     "performative_risk": "risk",
     "Poisson": "environments",
@@ -38,15 +41,19 @@ _HOMES = {
     "QuadratureWarning": "environments",
     "Reaction": "environments",
     "Reals": "sets",
-    "repeated_gradient": "methods",
+    "repeated_gradient": "field",
+    "repeated_minimisation": "field",
+    "saddle": "field",
     "safe_apda": "methods",
+    "score_gradient": "field",
     "Simplex": "sets",
     "simulate": "simulation",
     "Solution": "optimum",
     "Sphere": "exploration",
     "stable_point": "optimum",
     "strategic_response": "environments",
-    "two_point": "methods",
+    "two_point": "field",
+    "two_stage": "field",
 }
 _MODULES = ("constraints", "environments", "estimators", "safety", "sets", "steps", "theory")
 
@@ -80,8 +87,19 @@ if TYPE_CHECKING:
         Reaction,
         strategic_response,
     )
-    from performative.exploration import Alone, Pair, Sphere
-    from performative.methods import apda, one_point, oracle, pd_ps, repeated_gradient, safe_apda, two_point
+    from performative.exploration import Alone, Around, Pair, Sphere
+    from performative.field import (
+        confidence_bounds,
+        one_point,
+        perfgd,
+        repeated_gradient,
+        repeated_minimisation,
+        saddle,
+        score_gradient,
+        two_point,
+        two_stage,
+    )
+    from performative.methods import apda, oracle, pd_ps, safe_apda
     from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point
     from performative.primal_dual import PrimalDual
     from performative.problem import Problem

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 
 from performative import steps
-from performative.environments.location import Shift, apply_effect, overlap, shift_tensor
+from performative.environments.location import Shift, apply_effect, overlap, require_distinct, shift_tensor
 from performative.estimators import (
     BaseSamples,
-    FrozenData,
     KnownEffect,
     LocationEstimator,
-    OnePointEstimate,
     PairedLeastSquares,
-    TwoPointEstimate,
 )
-from performative.exploration import Alone, Exploration, Pair, Sphere
+from performative.exploration import Alone, Exploration, Pair
 from performative.optimum import require_feasible
 from performative.primal_dual import PrimalDual
 from performative.problem import Problem
@@ -59,7 +56,7 @@ def apda(
         effect: Â₀, zero by default; needed with `shift`, whose effect may have any shape.
     """
     explore = _exploration(exploration)
-    parts = _common(problem, step, control, warmup, start, samples, shift, effect)
+    parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
     learner = PairedLeastSquares(
         shift=parts.pop("shift"),
         step=None if estimation_step is None else steps.validated("estimation_step", estimation_step),
@@ -89,63 +86,10 @@ def oracle(
     shift: Shift | None = None,
 ) -> PrimalDual:
     """The paper's baseline: APDA that is handed the true `effect` A. It has nothing to learn, so it deploys no probes."""
-    parts = _common(problem, step, control, warmup, start, samples, shift, effect)
+    parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
     known = KnownEffect(parts.pop("shift"), parts.pop("effect"))
     estimator = LocationEstimator(known, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
     return PrimalDual(estimator=estimator, exploration=Alone(), **parts)
-
-
-def repeated_gradient(
-    problem: Problem,
-    *,
-    step: Step = 5e-3,
-    control: Step = 1.0,
-    start: Any = None,
-    samples: int = 1,
-) -> PrimalDual:
-    """Repeated (stochastic) gradient descent: each step on the data of the current decision, their reaction left out.
-
-    It converges to the stable point where the reaction is weak against the curvature (Perdomo et al. 2020, Mendler-Dünner et al.
-    2020), for any world. One deployment of `samples` samples a round; many of them make it the exact method.
-    """
-    return _from_samples(problem, FrozenData(), Alone(), step, control, start, samples)
-
-
-def one_point(
-    problem: Problem,
-    *,
-    step: Step = 1e-3,
-    control: Step = 1.0,
-    exploration: float = 0.1,
-    start: Any = None,
-    samples: int = 1,
-) -> PrimalDual:
-    """Derivative-free descent from one loss a round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ."""
-    explore = Sphere(exploration)
-    return _from_samples(problem, OnePointEstimate(explore.radius), explore, step, control, start, samples)
-
-
-def two_point(
-    problem: Problem,
-    *,
-    step: Step = 1e-3,
-    control: Step = 1.0,
-    exploration: float = 0.1,
-    start: Any = None,
-    samples: int = 1,
-) -> PrimalDual:
-    """Derivative-free descent from the losses on both sides of θ_t (Shamir 2013), for any world; `exploration` is δ."""
-    explore = Sphere(exploration, both=True)
-    return _from_samples(problem, TwoPointEstimate(explore.radius), explore, step, control, start, samples)
-
-
-def _from_samples(
-    problem: Problem, estimator: Any, exploration: Any, step: Step, control: Step, start: Any, samples: int
-) -> PrimalDual:
-    parts = _common(problem, step, control, 1, start, samples, None, None)
-    for unused in ("warmup", "shift", "effect"):
-        del parts[unused]
-    return PrimalDual(estimator=estimator, exploration=exploration, **parts)
 
 
 def safe_apda(
@@ -179,7 +123,7 @@ def safe_apda(
         history: past deployments, decisions (N, d) and the sample (N, k) each brought. Base samples are those at decisions 0.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
     """
-    problem, start, effect = _known(problem, start, shift, effect)
+    problem, start, effect = known_parts(problem, start, shift, effect)
     if problem.dimension is None:
         raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
     if start is not None and not problem.decisions.contains(start):
@@ -214,7 +158,7 @@ def safe_apda(
     )
 
 
-def _known(problem: Problem, start: Any, shift: Shift | None, effect: Any) -> tuple[Problem, Any, Any]:
+def known_parts(problem: Problem, start: Any, shift: Shift | None, effect: Any) -> tuple[Problem, Any, Any]:
     """The problem with the dimension that the effect or the start tells, the start and the effect as arrays."""
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
@@ -240,12 +184,11 @@ def _structure(shift: Shift, effect: Any, dimension: int) -> tuple[tuple[int, ..
     gram = overlap(tensor)
     if np.allclose(gram, np.eye(len(gram)), atol=1e-12):
         return unmoved, None
-    if np.linalg.matrix_rank(gram) < len(gram):
-        raise ValueError("`shift` must tell all numbers of the effect apart, but some of them move the data alike")
+    require_distinct(tensor)
     return unmoved, np.linalg.inv(gram)
 
 
-def _common(
+def common_parts(
     problem: Problem,
     step: Step,
     control: Step,
@@ -255,7 +198,8 @@ def _common(
     shift: Shift | None,
     effect: Any,
 ) -> dict[str, Any]:
-    problem, start, effect = _known(problem, start, shift, effect)
+    """The options that methods of the framework share, checked."""
+    problem, start, effect = known_parts(problem, start, shift, effect)
     if problem.dimension is not None:
         require_feasible(problem, candidate=start)
     return {

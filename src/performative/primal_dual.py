@@ -113,7 +113,9 @@ class PrimalDual:
     @in_float64
     def tell(self, state: State, decisions: Array, samples: Array) -> State:
         """Lines 7 to 11: improve the belief, then one primal and one dual step from θ_t, λ_t."""
-        return _advance(self, state, *self._checked(state, decisions, samples))
+        decisions, samples = checked(self.problem, decisions, samples)
+        self.estimator.check(state.belief, decisions, samples)
+        return _advance(self, state, decisions, samples)
 
     def _advance(self, state: State, decisions: Array, samples: Array) -> State:
         t, theta, lam = state.round, state.decision, state.multipliers
@@ -130,16 +132,17 @@ class PrimalDual:
     def _origin(self) -> Array:
         return self.problem.decisions.project(jnp.zeros(self.problem.dimension))
 
-    def _checked(self, state: State, decisions: Any, samples: Any) -> tuple[Array, Array]:
-        if not is_traced(decisions, samples):
-            decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
-        if decisions.ndim != 2 or decisions.shape[1] != self.problem.dimension:
-            raise ValueError(f"`decisions` must have shape (b, {self.problem.dimension}), but got {decisions.shape}")
-        if samples.ndim != 3 or samples.shape[0] != decisions.shape[0] or 0 in samples.shape:
-            raise ValueError(f"`samples` must have shape ({decisions.shape[0]}, n, k), but got {samples.shape}")
-        self.problem.check_samples(samples.shape[2])
-        self.estimator.check(state.belief, decisions, samples)
-        return jnp.asarray(decisions), jnp.asarray(samples)
+
+def checked(problem: Problem, decisions: Any, samples: Any) -> tuple[Array, Array]:
+    """What `tell` was given, as arrays (b, d) and (b, n, k), or an error that names what is wrong with them."""
+    if not is_traced(decisions, samples):
+        decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
+    if decisions.ndim != 2 or decisions.shape[1] != problem.dimension:
+        raise ValueError(f"`decisions` must have shape (b, {problem.dimension}), but got {decisions.shape}")
+    if samples.ndim != 3 or samples.shape[0] != decisions.shape[0] or 0 in samples.shape:
+        raise ValueError(f"`samples` must have shape ({decisions.shape[0]}, n, k), but got {samples.shape}")
+    problem.check_samples(samples.shape[2])
+    return jnp.asarray(decisions), jnp.asarray(samples)
 
 
 _advance = jax.jit(PrimalDual._advance)

@@ -20,11 +20,12 @@ from jax import Array, lax
 from performative.expectations import Moments, Samples, hessian_pattern
 from performative.polynomial import is_analytic
 from performative.precision import in_float64
+from performative.primal_dual import checked
 from performative.problem import LossInData
 from performative.pytrees import changed, pytree
 from performative.randomness import standard_normal
 from performative.sets import Box
-from performative.validation import Floats, finite_array, is_traced
+from performative.validation import Floats
 
 CONJUGATE = 6
 """Steps of conjugate gradients that keep the noise along the constraints that bind."""
@@ -100,6 +101,9 @@ class SafePrimalDual:
     samples: Any
     reservoir: Any
 
+    feasible = True
+    """Every deployed decision meets the constraints."""
+
     def of_dimension(self, dimension: int) -> SafePrimalDual:
         """The same method; its dimension is known."""
         return changed(self, problem=self.problem.of_dimension(dimension))
@@ -167,14 +171,9 @@ class SafePrimalDual:
     @in_float64
     def tell(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         """Improve the regression, then one primal and one dual step from θ_t, λ_t."""
-        if not is_traced(decisions, samples):
-            decisions = jnp.asarray(finite_array("decisions", decisions))
-            samples = jnp.asarray(finite_array("samples", samples))
-        if decisions.shape != (1, self.normals):
+        decisions, samples = checked(self.problem, decisions, samples)
+        if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must have shape (1, {self.normals}), but got {decisions.shape}")
-        if samples.ndim != 3 or samples.shape[0] != 1 or 0 in samples.shape:
-            raise ValueError(f"`samples` must have shape (1, n, k), but got {samples.shape}")
-        self.problem.check_samples(samples.shape[2])
         if self.prior is not None:
             theta = jax.ShapeDtypeStruct((self.normals,), jnp.float64)
             width = jax.eval_shape(self.shift, jnp.asarray(self.prior), theta).shape

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any, Protocol
 
 import jax
@@ -10,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.environments.tables import from_frame, is_pandas, read_frame
 from performative.expectations import Moments, Pattern, Samples, from_samples
 from performative.pytrees import assign, pytree
 from performative.validation import Floats, finite_array, read_only, symmetric
@@ -110,16 +114,32 @@ class Gaussian:
 
 @pytree()
 class Empirical:
-    """The user's own samples (n, k), drawn with replacement; a vector (n,) counts as k = 1."""
+    """The user's own samples (n, k), drawn with replacement; a vector (n,) counts as k = 1.
+
+    They are an array, or a pandas DataFrame or Series of numbers and booleans; `Empirical.read` takes them from a file.
+    """
 
     samples: Any
 
     def __post_init__(self) -> None:
-        samples = finite_array("samples", self.samples, (1, 2))
+        if is_pandas(self.samples, "DataFrame"):
+            samples = from_frame(self.samples)
+        elif is_pandas(self.samples, "Series"):
+            samples = from_frame(self.samples.to_frame())
+        else:
+            samples = finite_array("samples", self.samples, (1, 2))
         samples = samples[:, None] if samples.ndim == 1 else samples
         if 0 in samples.shape:
             raise ValueError(f"`samples` must hold at least one row of at least one number, but got {samples.shape}")
         assign(self, samples=samples)
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], columns: Sequence[str | int] | None = None) -> Empirical:
+        """The samples in a parquet (.parquet, .pq) or CSV (.csv, .csv.gz) file: all its columns, or these in this order.
+
+        The first line of a CSV file names its columns. Parquet needs pyarrow, `pip install performative[tables]`.
+        """
+        return cls(read_frame(Path(path), columns))
 
     @property
     def width(self) -> int:

@@ -249,6 +249,10 @@ class Poisson(_Discrete):
             None if beyond <= TAIL else f"must leave at most {TAIL:.0e} above most={self.most}, but leaves {beyond:.2g}"
         )
 
+    def inside(self, parameter: Array) -> Array:
+        """Above 0."""
+        return jnp.maximum(parameter, 1e-3)
+
 
 @pytree()
 class Mixture:

@@ -47,6 +47,13 @@ def shift_tensor(shift: Shift, effect: Any, dimension: int) -> Floats:
     return tensor.reshape(tensor.shape[0], -1, dimension)
 
 
+def require_distinct(tensor: Floats) -> None:
+    """Refuse a shift under which some numbers of the effect cannot be told apart."""
+    gram = overlap(tensor)
+    if np.linalg.matrix_rank(gram) < len(gram):
+        raise ValueError("`shift` must tell all numbers of the effect apart, but some of them move the data alike")
+
+
 def overlap(tensor: Floats) -> Floats:
     """The Gram matrix (p, p) of the matrices (k, d) that single numbers of the effect stand for."""
     return np.einsum("kpd,kqd->pq", tensor, tensor)

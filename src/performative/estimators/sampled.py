@@ -41,18 +41,44 @@ class FrozenData(_Memoryless):
 
     Perdomo et al. (2020), and Mendler-Dünner et al. (2020) for few samples a round. It heads for the stable point, not for the
     optimum. With the constraints of the framework it is the greedy deployment of each gradient step.
+
+    `signs` (d,), where given, is −1 for numbers of θ that ascend instead: the stochastic primal-dual method for equilibria of
+    saddle problems min_x max_y with decision-dependent data (Wood, Dall'Anese 2022).
     """
+
+    signs: Any = None
 
     def update(
         self, problem: Problem, belief: SampleBelief, decisions: Array, samples: Array, t: Array
     ) -> SampleBelief:
         """The mean gradient at θ_t over its samples."""
         gradients = jax.vmap(lambda z: jax.grad(problem.loss)(decisions[0], z))(samples[0])
-        return SampleBelief(jnp.mean(gradients, axis=0))
+        mean = jnp.mean(gradients, axis=0)
+        return SampleBelief(mean if self.signs is None else self.signs * mean)
 
     def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
         """One decision a round."""
-        _require(decisions, 1, "the one decision θ_t")
+        require_decisions(decisions, 1, "the one decision θ_t")
+
+
+@pytree()
+class FrozenPopulation(_Memoryless):
+    """∇_θ of the expected loss on the data that θ_t induces: `FrozenData` with infinitely many samples.
+
+    `risk` is the decoupled risk of the world, handed over in the open.
+    """
+
+    risk: Any
+
+    def update(
+        self, problem: Problem, belief: SampleBelief, decisions: Array, samples: Array, t: Array
+    ) -> SampleBelief:
+        """Whatever the samples are."""
+        return SampleBelief(jax.grad(self.risk)(decisions[0], decisions[0]))
+
+    def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
+        """One decision a round."""
+        require_decisions(decisions, 1, "the one decision θ_t")
 
 
 @pytree()
@@ -83,7 +109,7 @@ class OnePointEstimate(_Memoryless):
 
     def check(self, belief: Probed, decisions: Array, samples: Array) -> None:
         """One decision a round."""
-        _require(decisions, 1, "the one probe θ_t + δv")
+        require_decisions(decisions, 1, "the one probe θ_t + δv")
 
     def gradient(self, problem: Problem, belief: Probed, theta: Array) -> Array:
         """See the class."""
@@ -110,13 +136,14 @@ class TwoPointEstimate(_Memoryless):
 
     def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
         """Both sides."""
-        _require(decisions, 2, "θ_t + δv and θ_t − δv")
+        require_decisions(decisions, 2, "θ_t + δv and θ_t − δv")
 
 
 def _mean_loss(problem: Problem, decision: Array, samples: Array) -> Array:
     return jnp.mean(jax.vmap(lambda z: problem.loss(decision, z))(samples))
 
 
-def _require(decisions: Array, count: int, what: str) -> None:
+def require_decisions(decisions: Array, count: int, what: str) -> None:
+    """Refuse another number of decisions than an estimator learns from."""
     if decisions.shape[0] != count:
         raise ValueError(f"`decisions` must be {what}, but got {decisions.shape[0]} decisions")

@@ -1,0 +1,157 @@
+"""Performative confidence bounds (Jagadeesan, Zrnic, Mendler-Dünner 2022): search for the optimum in low dimension.
+
+Samples at θ tell the loss of *every* decision θ' on the data of θ; the data of θ' differ from them by no more than the
+sensitivity allows. So one deployment bounds the risk of all decisions:
+
+    PR(θ') ≥ mean loss of θ' on the data of θ − its confidence radius − L·‖θ − θ'‖,
+
+and the decision with the least of these lower bounds is deployed next. No gradient, no convexity, no family.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.precision import in_float64
+from performative.primal_dual import checked
+from performative.problem import Problem
+from performative.pytrees import changed, pytree
+from performative.sets import Box
+from performative.validation import Floats
+
+MOST_DIMENSION = 3
+
+
+@pytree()
+class Searched:
+    """For each arm: its deployed samples, the losses of all arms on them (arms, arms), and its own squared losses."""
+
+    count: Any
+    losses: Any
+    squares: Any
+
+
+@pytree()
+class SearchState:
+    """The arm to deploy next and its decision; no multipliers are moved, since every arm is feasible."""
+
+    round: Any
+    decision: Any
+    multipliers: Any
+    belief: Any
+
+
+@pytree("samples")
+class ConfidenceBounds:
+    """See `performative.confidence_bounds`. `arms` (G, d) are the feasible decisions that are searched."""
+
+    problem: Any
+    arms: Any
+    sensitivity: Any
+    confidence: Any
+    first: Any
+    samples: Any
+
+    feasible = True
+    """Every deployed decision meets the constraints."""
+
+    def of_dimension(self, dimension: int) -> ConfidenceBounds:
+        """The same method; its dimension is known."""
+        return changed(self, problem=self.problem.of_dimension(dimension))
+
+    @in_float64
+    def init(self, key: Array) -> SearchState:
+        """Nothing deployed."""
+        count = self.arms.shape[0]
+        belief = Searched(jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros(count))
+        start = jnp.asarray(self.arms)[self.first]
+        return SearchState(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), belief)
+
+    @property
+    def normals(self) -> int:
+        """None: optimism explores."""
+        return 0
+
+    def ask(self, state: SearchState, key: Array) -> Array:
+        """The arm with the least lower bound."""
+        return self.decide(state, jnp.zeros(0))
+
+    def decide(self, state: SearchState, normals: Array) -> Array:
+        """The arm with the least lower bound."""
+        return jnp.asarray(state.decision)[None]
+
+    def wanted(self, state: SearchState) -> int:
+        """`samples`."""
+        return int(self.samples)
+
+    @in_float64
+    def tell(self, state: SearchState, decisions: Array, samples: Array) -> SearchState:
+        """The losses of all arms on what was seen, and the next arm."""
+        decisions, samples = checked(self.problem, decisions, samples)
+        if decisions.shape[0] != 1:
+            raise ValueError(f"`decisions` must be one arm, but got {decisions.shape[0]} decisions")
+        return _search(self, state, decisions[0], samples[0])
+
+    def _search(self, state: SearchState, decision: Array, z: Array) -> SearchState:
+        arms = jnp.asarray(self.arms)
+        at = jnp.argmin(jnp.sum((arms - decision) ** 2, axis=1))
+        own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)
+        loss = self.problem.loss
+        seen = jax.vmap(lambda arm: jnp.sum(jax.vmap(lambda z: loss(arm, z))(z)))(arms)
+        squares = jnp.sum(jax.vmap(lambda z: loss(decision, z) ** 2)(z))
+        old = state.belief
+        belief = Searched(
+            old.count + own * z.shape[0], old.losses + own[:, None] * seen[None, :], old.squares + own * squares
+        )
+        best = jnp.argmin(self.lower_bounds(belief, state.round))
+        return SearchState(state.round + 1, arms[best], state.multipliers, belief)
+
+    def lower_bounds(self, belief: Searched, t: Array) -> Array:
+        """The largest lower bound on PR of each arm (G,) that the deployed arms give."""
+        arms = jnp.asarray(self.arms)
+        count = jnp.maximum(belief.count, 1.0)
+        means = belief.losses / count[:, None]
+        within = belief.squares - belief.count * jnp.diagonal(means) ** 2
+        free = jnp.sum(jnp.maximum(belief.count - 1.0, 0.0))
+        deviation = jnp.sqrt(jnp.maximum(jnp.sum(within), 0.0) / jnp.maximum(free, 1.0))
+        level = 2.0 * jnp.log(arms.shape[0] * (t + 1.0) ** 2)
+        radius = self.confidence * deviation * jnp.sqrt(level / count)
+        apart = jnp.sqrt(jnp.sum((arms[:, None] - arms[None, :]) ** 2, axis=-1))
+        bounds = means - radius[:, None] - self.sensitivity * apart
+        return jnp.max(jnp.where(belief.count[:, None] > 0, bounds, -jnp.inf), axis=0)
+
+
+_search = jax.jit(ConfidenceBounds._search)
+
+
+@in_float64
+def feasible_grid(problem: Problem, count: int) -> Floats:
+    """The decisions (G, d) of a regular grid over Θ, `count` along each axis, that meet the constraints."""
+    d = problem.dimension
+    if d > MOST_DIMENSION:
+        raise ValueError(
+            f"confidence bounds search a grid, for which the dimension must be at most {MOST_DIMENSION}, but it is {d}"
+        )
+    if not np.isfinite(problem.decisions.radius):
+        raise ValueError(
+            f"confidence bounds search a grid, for which the decision set must be bounded: {problem.decisions}"
+        )
+    if isinstance(problem.decisions, Box):
+        lower, upper = (np.broadcast_to(part, d) for part in (problem.decisions.lower, problem.decisions.upper))
+    else:
+        lower, upper = np.full(d, -problem.decisions.radius), np.full(d, problem.decisions.radius)
+    axes = np.meshgrid(*(np.linspace(low, high, count) for low, high in zip(lower, upper, strict=True)), indexing="ij")
+    points = np.stack(axes, axis=-1).reshape(-1, d)
+    inside = [
+        point
+        for point in points
+        if problem.decisions.contains(point) and np.max(problem.g(jnp.asarray(point)), initial=-np.inf) <= 0
+    ]
+    if not inside:
+        raise ValueError(f"a grid of {count} points along each axis must hold a feasible decision, but holds none")
+    return np.stack(inside)

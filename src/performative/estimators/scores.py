@@ -1,0 +1,132 @@
+"""Gradients by the score function, E[∇ℓ + ℓ ∇log p]: with a known density, or with one whose parameter is learnt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from performative.estimators.sampled import require_decisions
+from performative.problem import Problem
+from performative.pytrees import pytree
+
+
+@pytree()
+class ScoreBelief:
+    """The last gradient, and the mean loss so far: what is taken off the loss to still the score."""
+
+    gradient: Any
+    level: Any
+
+
+@pytree()
+class ScoreEstimate:
+    """E[∇_θ ℓ(θ; Z) + ℓ(θ; Z) ∇_θ log p(Z; θ)], equation PR_grad, on the samples of the round.
+
+    `log_density(z, theta)` is log p, known in full. The mean of earlier losses is taken off the loss, which leaves the mean
+    as it is, since scores have mean 0. Assumes a density that is smooth in θ and positive on a support that does not move.
+    """
+
+    log_density: Any
+
+    def init(self, problem: Problem, key: Array) -> ScoreBelief:
+        """Nothing seen."""
+        return ScoreBelief(jnp.zeros(problem.dimension), jnp.zeros(()))
+
+    def opening(self, belief: ScoreBelief) -> int:
+        """No warm-up."""
+        return 0
+
+    def update(self, problem: Problem, belief: ScoreBelief, decisions: Array, samples: Array, t: Array) -> ScoreBelief:
+        """The estimate at θ_t over its samples."""
+        theta = decisions[0]
+        losses, slopes = jax.vmap(lambda z: jax.value_and_grad(problem.loss)(theta, z))(samples[0])
+        scores = jax.vmap(lambda z: jax.grad(lambda theta: self.log_density(z, theta))(theta))(samples[0])
+        still = jnp.where(t > 1, losses - belief.level, 0.0)  # in the first round there is no level yet
+        gradient = jnp.mean(slopes + still[:, None] * scores, axis=0)
+        return ScoreBelief(gradient, belief.level + (jnp.mean(losses) - belief.level) / t)
+
+    def check(self, belief: ScoreBelief, decisions: Array, samples: Array) -> None:
+        """One decision a round."""
+        require_decisions(decisions, 1, "the one decision θ_t")
+
+    def gradient(self, problem: Problem, belief: ScoreBelief, theta: Array) -> Array:
+        """The gradient of this round."""
+        return jnp.asarray(belief.gradient)
+
+
+@pytree()
+class Trajectory:
+    """The last H decisions (H, d) and parameters (H, p), the last gradient and the mean loss of about H rounds."""
+
+    decisions: Any
+    parameters: Any
+    gradient: Any
+    level: Any
+
+
+@pytree("memory")
+class PerformativeGradient:
+    """PerfGD (Izzo, Ying, Zou 2021): the score-function gradient where p(z; f) is known and f(θ) is not.
+
+        E[∇_θ ℓ] + (∂f/∂θ)ᵀ E[ℓ ∇_f log p(Z; f)]
+
+    ∂f/∂θ is the slope of a least-squares line through the last H pairs of a decision and the mean of its samples, which is
+    the parameter of an exponential family. The paper takes differences to the latest point; here they are taken to the mean
+    of all H, whose noise is H times less. f(θ_t) is read off the line too, so that one sample a round will do. Until H rounds
+    are seen the reaction is left out, as in the paper. Assumes f to be nearly linear over the last H decisions, and
+    decisions that keep moving (give them exploration). `family` is the form of the density, `memory` is H.
+    """
+
+    family: Any
+    memory: Any
+
+    def init(self, problem: Problem, key: Array) -> Trajectory:
+        """An empty memory."""
+        h, d = int(self.memory), problem.dimension
+        zero = jnp.zeros(d)
+        return Trajectory(jnp.zeros((h, d)), jnp.zeros((h, self.family.size)), zero, jnp.zeros(()))
+
+    def opening(self, belief: Trajectory) -> int:
+        """No warm-up."""
+        return 0
+
+    def update(self, problem: Problem, belief: Trajectory, decisions: Array, samples: Array, t: Array) -> Trajectory:
+        """The estimate at the decision that was deployed; then the round is remembered."""
+        theta, h = decisions[0], int(self.memory)
+        slope, at = self.line(belief, theta)
+        parameter = self.family.inside(at)
+        losses, direct = jax.vmap(lambda z: jax.value_and_grad(problem.loss)(theta, z))(samples[0])
+        scores = jax.vmap(lambda z: jax.grad(lambda f: self.family.log_density(z, f))(parameter))(samples[0])
+        reaction = jnp.mean((losses - belief.level)[:, None] * scores, axis=0) @ slope
+        gradient = jnp.mean(direct, axis=0) + jnp.where(t > h, reaction, 0.0)
+        place = (t - 1) % h
+        return Trajectory(
+            belief.decisions.at[place].set(theta),
+            belief.parameters.at[place].set(jnp.mean(samples[0], axis=0)),
+            gradient,
+            belief.level + (jnp.mean(losses) - belief.level) / jnp.minimum(t, h),
+        )
+
+    def line(self, belief: Trajectory, theta: Array) -> tuple[Array, Array]:
+        """∂f/∂θ (p, d) and f(θ) by least squares over the memory; directions that were not tried have slope 0."""
+        center, middle = jnp.mean(belief.decisions, axis=0), jnp.mean(belief.parameters, axis=0)
+        apart, moved = belief.decisions - center, belief.parameters - middle
+        scatter = apart.T @ apart
+        ridge = 1e-9 * jnp.trace(scatter) + 1e-300
+        slope = jnp.linalg.solve(scatter + ridge * jnp.eye(theta.shape[0]), apart.T @ moved).T
+        return slope, middle + slope @ (theta - center)
+
+    def check(self, belief: Trajectory, decisions: Array, samples: Array) -> None:
+        """One decision a round, and samples of the family."""
+        require_decisions(decisions, 1, "the one decision of the round")
+        if samples.shape[2] != self.family.width:
+            raise ValueError(
+                f"`samples` must hold {self.family.width} numbers each, like the family, but got {samples.shape[2]}"
+            )
+
+    def gradient(self, problem: Problem, belief: Trajectory, theta: Array) -> Array:
+        """The gradient of this round."""
+        return jnp.asarray(belief.gradient)
