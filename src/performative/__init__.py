@@ -14,7 +14,9 @@ _HOMES = {
     "Ball": "sets",
     "Bernoulli": "environments",
     "Box": "sets",
+    "ClosedForm": "environments",
     "Budget": "sets",
+    "compare": "comparison",
     "confidence_bounds": "field",
     "Empirical": "environments",
     "Gaussian": "environments",
@@ -55,7 +57,18 @@ _HOMES = {
     "two_point": "field",
     "two_stage": "field",
 }
-_MODULES = ("constraints", "environments", "estimators", "safety", "sets", "steps", "theory")
+_MODULES = (
+    "checks",
+    "comparison",
+    "constraints",
+    "environments",
+    "estimators",
+    "problems",
+    "safety",
+    "sets",
+    "steps",
+    "theory",
+)
 
 __all__ = ["__version__", *sorted(_HOMES), *_MODULES]
 
@@ -72,9 +85,22 @@ def __getattr__(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from performative import constraints, environments, estimators, safety, sets, steps, theory
+    from performative import (
+        checks,
+        comparison,
+        constraints,
+        environments,
+        estimators,
+        problems,
+        safety,
+        sets,
+        steps,
+        theory,
+    )
+    from performative.comparison import compare
     from performative.environments import (
         Bernoulli,
+        ClosedForm,
         Empirical,
         Gaussian,
         LocationFamily,

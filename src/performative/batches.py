@@ -199,12 +199,31 @@ def _stops(start: int, end: int, chunk: int | None) -> Iterator[int]:
 def _spread(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[Piece]:
     import joblib
 
-    calls = (joblib.delayed(run_job)(job) for job in jobs)
+    calls = (joblib.delayed(_run_packed)(pack(job)) for job in jobs)
     if cluster is None:
         yield from joblib.Parallel(n_jobs=workers, return_as="generator")(calls)
         return
     with _backend(cluster):
         yield from joblib.Parallel(n_jobs=-1)(calls)
+
+
+def _run_packed(job: bytes) -> Piece:
+    return run_job(unpack(job))
+
+
+def pack(thing: Any) -> bytes:
+    """Anything as bytes for another process, the user's own functions and classes included."""
+    import cloudpickle
+
+    return cloudpickle.dumps(thing)
+
+
+def unpack(packed: bytes) -> Any:
+    """What was packed. JAX would read its arrays back in single precision outside of `precise`."""
+    import cloudpickle
+
+    with precise():
+        return cloudpickle.loads(packed)
 
 
 def check_cluster(cluster: str) -> tuple[str, str]:

@@ -10,6 +10,8 @@ import typer
 if TYPE_CHECKING:
     import xarray as xr
 
+    from performative.comparison import Comparison
+
 app = typer.Typer(
     help="Decisions that change the data they are based on: performative prediction under constraints.",
     no_args_is_help=True,
@@ -88,6 +90,91 @@ def check(
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     checking.show(problem, report)
+
+
+@app.command()
+def compare(
+    problem: Annotated[
+        list[str] | None, typer.Argument(help="Names of performative.problems; all of them by default.")
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Names, comma-separated or repeated; module:function for your own; all built-in ones by default."
+        ),
+    ] = None,
+    deployments: Annotated[
+        int, typer.Option(help="Samples each method may ask for, warm-up and probes included.")
+    ] = 10_000,
+    rounds: Annotated[int | None, typer.Option(help="So many rounds each instead of equal deployments.")] = None,
+    realizations: Annotated[int, typer.Option(help="Independent runs, on noise that all methods share.")] = 20,
+    seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes; the results do not depend on it.")] = 2,
+    out: Out = Path("runs/compare"),
+) -> None:
+    """Methods side by side on problems with known answers: a ranking for each problem, and a figure of them all."""
+    from performative import comparison
+
+    names = [name for given in methods or [] for name in given.split(",") if name]
+    try:
+        found = comparison.compare(
+            problem or (),
+            names,
+            deployments=deployments,
+            rounds=rounds,
+            realizations=realizations,
+            seed=seed,
+            workers=workers,
+        )
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
+    _print_comparison(found)
+    if found.results:
+        comparison.write(found, out)
+        typer.echo(f"written to {out}: a .nc file for each problem, summary.json, figure.png, figure.pdf")
+
+
+def _print_comparison(found: Comparison) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from performative.comparison import BROKEN, ranking
+
+    console = Console()
+    for name, dataset in found.results.items():
+        rows = ranking(dataset)
+        most = max(row.deployments for row in rows)
+        table = Table(
+            title=f"{name}: {most} deployments × {dataset.sizes['realization']} realisations, means at the end",
+            box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+            show_edge=False,
+        )
+        table.add_column("rank", justify="right", no_wrap=True)
+        table.add_column("method", no_wrap=True)
+        for label in (
+            "regret per\ndeployment",
+            "± 95 %",
+            "regret\nof θ",
+            "largest\nviolation",
+            "to\noptimum",
+            "to\nstable",
+            "s",
+        ):
+            table.add_column(label, justify="right", no_wrap=True)
+        for row in rows:
+            broken = "0" if row.deployed_violation <= BROKEN else f"{row.deployed_violation:.2g}"
+            mean, half = row.deployed_regret
+            numbers = [f"{row.regret[0]:.2g}", broken, f"{row.distance[0]:.2g}", f"{row.stable_distance[0]:.2g}"]
+            table.add_row(str(row.rank), row.method, f"{mean:.3g}", f"{half:.1g}", *numbers, f"{row.seconds:.0f}")
+        console.print(table)
+        pairs = [(row.method, other) for row in rows for other in row.alike if row.method < other]
+        alike = ", ".join(f"{one} ≈ {other}" for one, other in pairs) or "none"
+        console.print(f"cannot be told apart (paired t-tests, 5 % for all pairs together): {alike}\n", highlight=False)
+    for item in found.skipped:
+        console.print(f"{item.method} does not run on {item.problem}: {item.reason}", highlight=False, markup=False)
 
 
 def _reproduce(experiments: list[str], out: Path, **settings: Any) -> None:

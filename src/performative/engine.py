@@ -192,10 +192,17 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
         return runs
 
     runs: Runs = over_lanes(begin)(world, jnp.tile(keys, variants))
+    if not opening:
+        return _settled(runs)
     warm = {name: runs[name] for name in opening}
     noise = jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1))
     opened = over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, _repeated(noise, variants))
-    return runs | opened
+    return _settled(runs | opened)
+
+
+def _settled(runs: Runs) -> Runs:
+    """The same numbers in the types they keep from the first round on, so that later rounds need not be compiled anew."""
+    return jax.tree.map(lambda leaf: lax.convert_element_type(leaf, leaf.dtype), runs)
 
 
 @functools.cache

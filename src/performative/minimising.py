@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from performative.expectations import from_samples, hessian_pattern
 from performative.precision import in_float64
@@ -15,7 +15,7 @@ from performative.primal_dual import State, checked
 from performative.problem import LossInData
 from performative.pytrees import changed, pytree
 from performative.randomness import standard_normal
-from performative.solver import OUTER, minimise
+from performative.solver import minimise
 
 
 @pytree("samples")
@@ -165,17 +165,22 @@ class TwoStage:
         if state.belief.base is None:
             return self._opened(state, x, z)
         survey, t = self._seen(state.belief, x, z), state.round
-        now = t == self.stage
-        effect = jnp.where(now, self._regressed(survey), survey.effect)
         base = self.base_samples.add(survey.base, decisions, samples)
-        survey = changed(survey, effect=effect, base=base)
 
-        def plugged(theta: Array) -> Array:
-            return base.mean_loss(self.problem.loss, theta, lambda where: self.shift(effect, theta - where))
+        def optimised(turn: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            # 1 + turn is 1, and keeps XLA from computing the regression ahead of the loop, in every round.
+            seen = changed(survey, scatter=survey.scatter * (1.0 + turn), cross=survey.cross * (1.0 + turn))
+            effect = self._regressed(seen)
 
-        most = jnp.where(now, OUTER, 0)
-        found = minimise(self.problem, plugged, state.decision, state.multipliers, self.width, most)
-        return State(t + 1, found.decision, found.multipliers, survey)
+            def plugged(theta: Array) -> Array:
+                return base.mean_loss(self.problem.loss, theta, lambda where: self.shift(effect, theta - where))
+
+            return effect, *minimise(self.problem, plugged, carry[1], carry[2], self.width)
+
+        # A loop that runs once in the last round of the stage, and never in any other.
+        found = (survey.effect, state.decision, state.multipliers)
+        effect, theta, lam = lax.fori_loop(0, jnp.where(t == self.stage, 1, 0), optimised, found)
+        return State(t + 1, theta, lam, changed(survey, effect=effect, base=base))
 
     def _opened(self, state: State, x: Array, z: Array) -> State:
         k, d = z.shape[1], x.shape[0]

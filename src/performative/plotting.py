@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,54 @@ def experiment_figure(dataset: xr.Dataset, title: str) -> Figure:
         axes.grid(visible=True, which="major", linewidth=0.4, alpha=0.5)
     grid[1, 2].axis("off")
     grid[1, 2].legend(handles.values(), handles.keys(), loc="center", ncols=2, fontsize=9, frameon=False)
+    return figure
+
+
+def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
+    """For each problem, the regret per deployment of every method as deployments grow: the mean over realisations."""
+    from matplotlib.figure import Figure
+
+    methods = list(dict.fromkeys(str(name) for dataset in results.values() for name in dataset.method.values))
+    columns = min(4, len(results) + 1)
+    rows = -(-(len(results) + 1) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.6 * rows), layout="constrained")
+    figure.suptitle("Regret of every deployment, per deployment: mean over realisations, 10–90 % band")
+    panels = figure.subplots(rows, columns, squeeze=False).reshape(-1)
+    handles: dict[str, Any] = {}
+    for axes, dataset in zip(panels, results.values(), strict=False):
+        for name in dataset.method.values:
+            m = methods.index(str(name))
+            count = dataset["deployments"].sel({"method": name}).values
+            values = dataset["deployed_regret"].sel({"method": name}).values
+            shown = np.isfinite(count) & np.all(np.isfinite(values), axis=0) & (np.mean(values, axis=0) > 0)
+            low, high = np.quantile(values, [0.1, 0.9], axis=0)
+            colour = _COLOURS[m % len(_COLOURS)]
+            (line,) = axes.plot(
+                np.where(shown, count, np.nan),
+                np.where(shown, np.mean(values, axis=0), np.nan),
+                color=colour,
+                linestyle=_DASHES[(m // len(_COLOURS)) % len(_DASHES)],
+                marker=_MARKERS[m % len(_MARKERS)],
+                fillstyle="full" if m < len(_COLOURS) else "none",
+                markevery=(m % 5, 6),
+                markersize=4,
+                linewidth=1.3,
+            )
+            axes.fill_between(
+                np.where(shown, count, np.nan), np.maximum(low, 1e-300), high, color=colour, alpha=0.10, linewidth=0
+            )
+            handles.setdefault(str(name), line)
+        best = [np.nanmin(np.abs(line.get_ydata())) for line in axes.lines if np.any(np.isfinite(line.get_ydata()))]
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        if best:
+            axes.set_ylim(bottom=0.5 * min(best))
+        axes.set_title(dataset.attrs["problem"], fontsize=10, loc="left")
+        axes.set_xlabel("deployments")
+        axes.grid(visible=True, which="major", linewidth=0.4, alpha=0.5)
+    for axes in panels[len(results) :]:
+        axes.axis("off")
+    panels[len(results)].legend(handles.values(), handles.keys(), loc="center", ncols=2, fontsize=9, frameon=False)
     return figure
 
 

@@ -35,10 +35,9 @@ def minimise(
     theta: Array,
     multipliers: Array,
     width: Any,
-    most: Any = OUTER,
     tolerance: float = 1e-7,
 ) -> Found:
-    """argmin risk(θ) over θ ∈ Θ, g(θ) ≤ 0, from θ and λ; nothing happens if `most`, which may be traced, is 0.
+    """argmin risk(θ) over θ ∈ Θ, g(θ) ≤ 0, from θ and λ.
 
     Stops where θ moves and the constraints are broken by less than `tolerance` of `width`, a length of Θ. Risks that are not
     convex end at a stationary point, and risks that are linear at a vertex of Θ.
@@ -70,7 +69,7 @@ def minimise(
         return count + 1, moved, next_lam, penalty, now, change
 
     def going(carry: Any) -> Array:
-        return (carry[0] < most) & (carry[5] > tolerance * width)
+        return (carry[0] < OUTER) & (carry[5] > tolerance * width)
 
     start: Any = (jnp.asarray(0), theta, multipliers, penalty, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf))
     _, theta, lam, _, _, _ = lax.while_loop(going, outer, start)

@@ -1,6 +1,7 @@
 """The world: how data answer a decision."""
 
 from performative.environments.bases import Base, Empirical, Gaussian
+from performative.environments.closed_form import ClosedForm
 from performative.environments.families import Bernoulli, Family, Mixture, Normal, ParametricFamily, Poisson
 from performative.environments.games import LocationGame
 from performative.environments.location import Environment, LocationFamily, apply_effect
@@ -11,6 +12,7 @@ __all__ = [
     "Base",
     "Bernoulli",
     "BestResponse",
+    "ClosedForm",
     "Empirical",
     "Environment",
     "Family",

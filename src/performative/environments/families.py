@@ -330,6 +330,10 @@ class Mixture:
         faults = [item.fault(part) for item, part in zip(self.components, parts, strict=True)]
         return next((fault for fault in faults if fault), None)
 
+    def inside(self, parameter: Array) -> Array:
+        """As it is: no estimate of it is made."""
+        return parameter
+
 
 @pytree("index")
 class _Part:

@@ -1,0 +1,342 @@
+"""Methods side by side on problems with known answers: equal budgets of deployments, paired noise, and an honest ranking."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from performative import __version__, problems
+from performative.batches import pack, unpack
+from performative.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
+from performative.precision import precise
+from performative.problems import Case
+from performative.randomness import new_key
+from performative.simulation import NonFiniteWarning, simulate
+from performative.validation import MOST_SEED, whole
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+POINTS = 30
+"""How many numbers of deployments are recorded, log-spaced."""
+LEVEL = 0.05
+"""The chance, for all pairs together, of telling two equal methods apart."""
+BROKEN = 1e-6
+"""The largest deployed violation that counts as none."""
+VARIABLES = ("regret", "deployed_regret", "violation", "deployed_violation", "distance", "stable_distance")
+
+
+class Skipped(NamedTuple):
+    """A method that did not run on a problem, and why."""
+
+    problem: str
+    method: str
+    reason: str
+
+
+class Comparison(NamedTuple):
+    """The results by problem, and the methods that could not serve one."""
+
+    results: dict[str, xr.Dataset]
+    skipped: list[Skipped]
+
+
+def compare(
+    problem: str | Case | Sequence[str | Case] = (),
+    methods: Sequence[str] | Mapping[str, Any] = (),
+    *,
+    deployments: int = 10_000,
+    rounds: int | None = None,
+    realizations: int = 20,
+    seed: int = 0,
+    workers: int = 1,
+) -> Comparison:
+    """Run methods on problems with the same number of deployments each, on the same noise, and measure all of them.
+
+    Args:
+        problem: names of `performative.problems`, or `Case`s of your own; by default all problems.
+        methods: names of built-in methods or `module:function` of your own, a function of the problem that returns a method;
+            or a mapping from names to such functions. By default all built-in methods.
+        deployments: how many samples each method may ask the world for, warm-up and probes included.
+        rounds: run so many rounds instead, however many deployments they take.
+        realizations: independent runs; all methods meet the same noise in each.
+        seed: the seed of all randomness.
+        workers: processes that share the runs. The results do not depend on it, the seconds do.
+
+    Returns:
+        For each problem a dataset with dimensions (method, realization, point): `regret`, `violation` (the largest of the
+        constraints' averages), `deployed_regret`, `deployed_violation`, `distance` to the optimum, `stable_distance` to the
+        stable point, `deployments` (method, point) and `seconds` (method); and which methods could not serve it, and why.
+    """
+    given: list[str | Case] = [problem] if isinstance(problem, str | Case) else list(problem) or list(problems.names())
+    cases = [problems.get(item) if isinstance(item, str) else item for item in given]
+    _require_distinct("problems", [case.name for case in cases])
+    makers = _makers(methods)
+    deployments, realizations = whole("deployments", deployments, 1), whole("realizations", realizations, 2)
+    seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
+    if rounds is not None:
+        rounds = whole("rounds", rounds, 1)
+    tasks, skipped = [], []
+    for case in cases:
+        scale = scale_of(case, deployments if rounds is None else rounds)
+        for name, make in makers.items():
+            try:
+                tasks.append(_task(case, name, make, scale, rounds, realizations, seed))
+            except (ValueError, TypeError) as error:
+                skipped.append(Skipped(case.name, name, str(error)))
+    done = _run_all(tasks, workers)
+    results = {
+        case.name: _dataset(case, {task.name: run for task, run in zip(tasks, done, strict=True) if task.case is case})
+        for case in cases
+        if any(task.case is case for task in tasks)
+    }
+    for dataset in results.values():
+        dataset.attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
+    return Comparison(results, skipped)
+
+
+class Task(NamedTuple):
+    """One method on one problem, and the rounds at which it is looked at."""
+
+    case: Case
+    name: str
+    method: Any
+    rounds: list[int]
+    deployments: list[int]
+    realizations: int
+    seed: int
+
+
+class Ran(NamedTuple):
+    """What a task gave: each variable (realization, point), the deployments at each point, and the seconds it took."""
+
+    variables: dict[str, np.ndarray[Any, Any]]
+    deployments: list[int]
+    seconds: float
+
+
+def _makers(methods: Sequence[str] | Mapping[str, Any]) -> dict[str, Maker]:
+    if isinstance(methods, Mapping):
+        for name, make in methods.items():
+            if not callable(make):
+                raise TypeError(f"`methods[{name!r}]` must be a function of the problem, but got {make!r}")
+        return {str(name): on_problem(make) for name, make in methods.items()}
+    names = [methods] if isinstance(methods, str) else list(methods) or list(CONTENDERS)
+    _require_distinct("methods", names)
+    return {name: maker(name) for name in names}
+
+
+def _require_distinct(what: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"`{what}` must have different names, but got {names}")
+
+
+def _task(case: Case, name: str, make: Maker, scale: Scale, rounds: int | None, realizations: int, seed: int) -> Task:
+    """A method with as many rounds as its budget allows, or an error that says why there can be none."""
+    method = make(case, scale)
+    opening, each = _cost(method, case.environment)
+    most = (scale.deployments - opening) // each if rounds is None else rounds
+    if most < 1:
+        raise ValueError(
+            f"`deployments` must pay for a warm-up of {opening} and a round of {each}, but is {scale.deployments}"
+        )
+    last = opening + most * each
+    looked = np.unique(np.geomspace(opening + each, last, POINTS).round().astype(int)) if most > 1 else [last]
+    at = sorted({max(1, min(most, (count - opening) // each)) for count in looked} | {1, most})
+    return Task(case, name, method, at, [opening + t * each for t in at], realizations, seed)
+
+
+def _cost(method: Any, environment: Any) -> tuple[int, int]:
+    """How many deployments the warm-up takes, and each later round: traced, without computing anything."""
+    costs = []
+
+    def two_rounds(key: Any) -> None:
+        state = method.init(key)
+        for _ in range(2):
+            decisions, wanted = method.ask(state, key), method.wanted(state)
+            costs.append(int(decisions.shape[0]) * int(wanted))
+            samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
+            state = method.tell(state, decisions, samples)
+
+    with precise():
+        jax.eval_shape(two_rounds, new_key(0))
+        opens = int(method.init(new_key(0)).round) == 0
+    return (costs[0], costs[1]) if opens else (0, costs[0])
+
+
+def _run_all(tasks: list[Task], workers: int) -> list[Ran]:
+    if workers == 1 or len(tasks) < 2:
+        return [_run(task) for task in tasks]
+    import joblib
+
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        return joblib.Parallel(n_jobs=workers, batch_size=1)(joblib.delayed(_run_packed)(pack(task)) for task in tasks)
+
+
+def _run_packed(packed: bytes) -> Ran:
+    """A task in another process, which will see many: what was compiled for one is of no use to the next."""
+    task = unpack(packed)
+    ran = _run(task)
+    jax.clear_caches()
+    return ran
+
+
+def _run(task: Task) -> Ran:
+    begun = time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NonFiniteWarning)  # the table shows what failed
+        runs = simulate(
+            {task.name: task.method},
+            task.case.environment,
+            rounds=task.rounds[-1],
+            realizations=task.realizations,
+            seed=task.seed,
+            record=task.rounds,
+            problem=task.case.problem,
+            optimum=task.case.optimum,
+            progress=False,
+        ).isel(method=0)
+    kept = runs.sel({"round": task.rounds})
+    decision = kept["decision"].values
+    stable = task.case.stable
+    nowhere = np.full(decision.shape[:2], np.nan)
+    variables = {
+        "regret": kept["regret"].values,
+        "deployed_regret": kept["deployed_regret"].values,
+        "violation": np.max(kept["violation"].values, axis=-1, initial=-np.inf),
+        "deployed_violation": kept["deployed_violation"].values,
+        "distance": np.linalg.norm(decision - task.case.optimum.decision, axis=-1),
+        "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
+    }
+    return Ran(variables, task.deployments, time.monotonic() - begun)
+
+
+def _dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:
+    """All methods of one problem; shorter records are filled up with what is not a number."""
+    import xarray as xr
+
+    points = max(len(run.deployments) for run in ran.values())
+
+    def filled(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.pad(
+            values * 1.0, [(0, 0)] * (values.ndim - 1) + [(points - values.shape[-1], 0)], constant_values=np.nan
+        )
+
+    variables: dict[str, Any] = {
+        name: (("method", "realization", "point"), np.stack([filled(run.variables[name]) for run in ran.values()]))
+        for name in VARIABLES
+    }
+    variables["deployments"] = (
+        ("method", "point"),
+        np.stack([filled(np.asarray(run.deployments)) for run in ran.values()]),
+    )
+    variables["seconds"] = (("method",), [run.seconds for run in ran.values()])
+    dataset = xr.Dataset(variables, {"method": list(ran)})
+    dataset.attrs = {"problem": case.name, "title": case.title, "reference": case.reference}
+    return dataset
+
+
+class Row(NamedTuple):
+    """One line of the ranking: means at the end of the budget, with half the width of their 95 % intervals."""
+
+    rank: int
+    method: str
+    deployed_regret: tuple[float, float]
+    regret: tuple[float, float]
+    deployed_violation: float
+    distance: tuple[float, float]
+    stable_distance: tuple[float, float]
+    seconds: float
+    deployments: int
+    alike: tuple[str, ...]
+
+
+def ranking(dataset: xr.Dataset) -> list[Row]:
+    """Methods by their regret per deployment, those first that no other beats.
+
+    A method's rank is 1 plus the number of methods that are better by a paired t-test over realisations, at 5 % for all pairs
+    together (Holm 1979); `alike` names those it cannot be told apart from. Methods with the same rank are in the order of
+    their means, those that left the finite numbers last.
+    """
+    from scipy import stats
+
+    final = dataset.isel(point=-1)
+    names = [str(name) for name in dataset.method.values]
+    values = {name: final["deployed_regret"].sel({"method": name}).values for name in names}
+    finite = [name for name in names if np.all(np.isfinite(values[name]))]
+    pairs = []
+    for one, other in itertools.combinations(finite, 2):
+        apart = values[one] - values[other]
+        spread = float(np.std(apart, ddof=1))
+        chance = float(stats.ttest_1samp(apart, 0.0).pvalue) if spread > 0 else float(np.all(apart == 0))
+        pairs.append((chance, one, other))
+    better: dict[str, set[str]] = {name: set() for name in names}
+    alike: dict[str, set[str]] = {name: set() for name in names}
+    told = True
+    for index, (chance, one, other) in enumerate(sorted(pairs)):
+        told = told and chance <= LEVEL / (len(pairs) - index)
+        if not told:
+            alike[one].add(other)
+            alike[other].add(one)
+        else:
+            worse, best = (one, other) if values[one].mean() > values[other].mean() else (other, one)
+            better[worse].add(best)
+    quantile = float(stats.t.ppf(0.975, dataset.sizes["realization"] - 1))
+
+    def interval(variable: str, name: str) -> tuple[float, float]:
+        drawn = final[variable].sel({"method": name}).values
+        return float(np.mean(drawn)), quantile * float(np.std(drawn, ddof=1)) / math.sqrt(len(drawn))
+
+    rows = [
+        Row(
+            rank=1 + len(better[name]) if name in finite else len(names),
+            method=name,
+            deployed_regret=interval("deployed_regret", name),
+            regret=interval("regret", name),
+            deployed_violation=float(final["deployed_violation"].sel({"method": name}).max()),
+            distance=interval("distance", name),
+            stable_distance=interval("stable_distance", name),
+            seconds=float(final["seconds"].sel({"method": name})),
+            deployments=int(final["deployments"].sel({"method": name})),
+            alike=tuple(other for other in names if other in alike[name]),
+        )
+        for name in names
+    ]
+    return sorted(rows, key=lambda row: (row.rank, row.method not in finite, row.deployed_regret[0]))
+
+
+def write(comparison: Comparison, directory: Path) -> None:
+    """`<problem>.nc` for each problem, `summary.json`, `figure.png` and `figure.pdf`."""
+    from performative import plotting
+
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, dataset in comparison.results.items():
+        dataset.to_netcdf(directory / f"{name}.nc", engine="netcdf4")
+    (directory / "summary.json").write_text(json.dumps(summary(comparison), indent=2) + "\n")
+    figure = plotting.comparison_figure(comparison.results)
+    for suffix in ("png", "pdf"):
+        plotting.save(figure, directory / f"figure.{suffix}")
+
+
+def summary(comparison: Comparison) -> dict[str, Any]:
+    """The rankings and the methods that did not run, as plain numbers and strings; None for what is not finite."""
+    rows = {name: [row._asdict() for row in ranking(data)] for name, data in comparison.results.items()}
+    return {"problems": _finite(rows), "skipped": [item._asdict() for item in comparison.skipped]}
+
+
+def _finite(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {name: _finite(value) for name, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [_finite(value) for value in node]
+    return None if isinstance(node, float) and not math.isfinite(node) else node

@@ -1,0 +1,163 @@
+"""Who takes part in a comparison, and with which settings: every method gets the theory's rates in the unit of the problem."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from performative import field, methods
+from performative.precision import in_float64
+from performative.problems import Case
+
+Maker = Callable[[Case, "Scale"], Any]
+
+
+class Scale(NamedTuple):
+    """The unit of a problem, and the budget.
+
+    `curvature` is the mean of |the eigenvalues| of ∇²PR at the optimum, so that η = T^(−1/2)/curvature is the theorem's step
+    whatever unit the loss has; `reach` is how far probes go, a quarter of Θ's diameter over √d, at most 1; `sensitivity` is by
+    how much the mean loss changes per unit of the deployed decision, at its most; `deployments` is T. Every method is told
+    these.
+    """
+
+    curvature: float
+    reach: float
+    sensitivity: float
+    deployments: int
+
+    def step(self, rate: float = 0.5) -> float:
+        """η = T^(−rate)/curvature."""
+        return self.deployments**-rate / self.curvature
+
+    def probe(self, rate: float) -> float:
+        """δ = T^(−rate)·reach."""
+        return self.deployments**-rate * self.reach
+
+
+@in_float64
+def scale_of(case: Case, deployments: int) -> Scale:
+    """The unit of a problem, from its truth."""
+    risk, problem = jax.jit(case.environment.risk(case.problem)), case.problem
+    best = jnp.asarray(case.optimum.decision)
+    bent = np.abs(np.linalg.eigvalsh(np.asarray(jax.hessian(risk)(best))))
+    points = [*problem.decisions.spread(problem.dimension, 8), np.asarray(best)]
+    slopes = [
+        abs(float(risk(jnp.asarray(there), jnp.asarray(one)) - risk(jnp.asarray(there), jnp.asarray(other))))
+        / float(np.linalg.norm(one - other))
+        for there in points
+        for i, one in enumerate(points)
+        for other in points[:i]
+        if np.linalg.norm(one - other) > 1e-9
+    ]
+    return Scale(
+        curvature=max(float(np.mean(bent)), 1e-3),
+        reach=min(1.0, float(problem.decisions.radius) / (2 * np.sqrt(problem.dimension))),
+        sensitivity=max(slopes, default=1e-3) + 1e-3,
+        deployments=deployments,
+    )
+
+
+def _location(case: Case) -> dict[str, Any]:
+    return {"shift": case.shift, "effect": case.prior}
+
+
+def _apda(case: Case, scale: Scale, **options: Any) -> Any:
+    warmup = int(np.ceil(np.sqrt(scale.deployments)))
+    common = {"step": scale.step(), "warmup": warmup, "exploration": scale.reach, **_location(case)}
+    return methods.apda(case.problem, **common, **options)
+
+
+def _pd_ps(case: Case, scale: Scale) -> Any:
+    warmup = int(np.ceil(np.sqrt(scale.deployments)))
+    return methods.pd_ps(case.problem, step=scale.step(), warmup=warmup, exploration=scale.reach, **_location(case))
+
+
+def _oracle(case: Case, scale: Scale) -> Any:
+    if case.known_effect is None:
+        raise ValueError("the world must be a location family to hand over its effect")
+    warmup = int(np.ceil(np.sqrt(scale.deployments)))
+    return methods.oracle(
+        case.problem, effect=case.known_effect, shift=case.shift, step=scale.step(), warmup=warmup, recycle=True
+    )
+
+
+def _perfgd(case: Case, scale: Scale) -> Any:
+    if case.family is None:
+        raise ValueError("the family of the data must be known")
+    memory = max(2 * case.problem.dimension, 50)
+    samples = 1 if case.problem.dimension <= 3 else 10
+    return field.perfgd(
+        case.problem,
+        family=case.family,
+        step=scale.step(),
+        exploration=scale.probe(1 / 6),
+        memory=memory,
+        samples=samples,
+    )
+
+
+def _score(case: Case, scale: Scale) -> Any:
+    if case.density is None:
+        raise ValueError("the density must be known")
+    return field.score_gradient(case.problem, log_density=case.density, step=scale.step())
+
+
+CONTENDERS: dict[str, Maker] = {
+    "safe-apda": lambda case, scale: methods.safe_apda(case.problem, reservoir=100, **_location(case)),
+    "apda": _apda,
+    "apda-recycle": lambda case, scale: _apda(case, scale, recycle=True),
+    "pd-ps": _pd_ps,
+    "oracle": _oracle,
+    "rgd": lambda case, scale: field.repeated_gradient(case.problem, step=scale.step()),
+    "rrm": lambda case, scale: field.repeated_minimisation(
+        case.problem, samples=int(np.ceil(np.sqrt(scale.deployments)))
+    ),
+    "two-stage": lambda case, scale: field.two_stage(
+        case.problem,
+        stage=max(int(scale.deployments ** (2 / 3)), case.problem.dimension + 1),
+        exploration=scale.reach,
+        **_location(case),
+    ),
+    "perfgd": _perfgd,
+    "score": _score,
+    "one-point": lambda case, scale: field.one_point(
+        case.problem, step=scale.step(3 / 4), exploration=scale.probe(1 / 4)
+    ),
+    "two-point": lambda case, scale: field.two_point(
+        case.problem, step=scale.step(2 / 3), exploration=scale.probe(1 / 6)
+    ),
+    "confidence": lambda case, scale: field.confidence_bounds(case.problem, sensitivity=scale.sensitivity, samples=10),
+}
+"""The built-in methods by name."""
+
+
+def maker(name: str) -> Maker:
+    """The contender of this name, or the user's own `module:function`, a function of the problem that returns a method."""
+    if name in CONTENDERS:
+        return CONTENDERS[name]
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        own = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"`methods` names {name!r}, which cannot be imported: {error}") from error
+    if not callable(own):
+        raise ValueError(f"`methods` names {name!r}, which must be a function of the problem, but is {own!r}")
+    return on_problem(own)
+
+
+def on_problem(function: Callable[[Any], Any]) -> Maker:
+    """A contender from a function of the problem alone."""
+    return lambda case, scale: function(case.problem)

@@ -1,0 +1,83 @@
+"""Case: a problem in a world whose risk, optimum and stable point are known exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import Array
+from jax.tree_util import Partial
+
+from performative import convex
+from performative.environments import Normal, ParametricFamily
+from performative.optimum import Solution
+from performative.precision import in_float64
+from performative.problem import Problem
+from performative.validation import Floats
+
+ACCURACY = 1e-9
+"""The largest KKT residual of an answer in closed form."""
+
+
+class Case(NamedTuple):
+    """A standard problem with its answers, which come from closed forms and not from the library's solvers.
+
+    `risk` is PR(θ); `stable.risk` is PR at the stable point. What a method may be told comes after: `shift` and `prior`, the
+    structure of the effect and a first guess of it, where it is structured; `family`, the form of the density p(·; f);
+    `density(z, theta)`, log p in full; `known_effect`, A of a location family. Each is None where there is none.
+    """
+
+    name: str
+    title: str
+    reference: str
+    problem: Problem
+    environment: Any
+    risk: Callable[[Floats], float]
+    optimum: Solution
+    stable: Solution | None
+    shift: Any = None
+    prior: Any = None
+    family: Any = None
+    density: Any = None
+    known_effect: Any = None
+
+
+@in_float64
+def kkt_point(
+    problem: Problem,
+    risk: Callable[[Floats], float],
+    gradient: Callable[[Floats], Floats],
+    decision: Any,
+    multipliers: Any = (),
+    message: str = "global: closed form",
+) -> Solution:
+    """The `Solution` at a decision known in closed form, with its KKT residual; refused if that is not zero to nine digits.
+
+    `gradient` is that of PR for an optimum and, for a stable point, that of the risk on the data frozen there.
+    """
+    decision, multipliers = np.asarray(decision, np.float64), np.asarray(multipliers, np.float64)
+    sizes = [float(np.linalg.norm(gradient(point))) for point in problem.decisions.spread(len(decision), 32)]
+    scale = float(np.quantile(sizes, 0.25))
+    residual = convex.kkt_residual(problem, decision, multipliers / scale, gradient(decision) / scale)
+    if not residual <= ACCURACY:
+        raise ValueError(
+            f"the options must lead to a KKT point inside the decision set, but {decision} has the residual {residual:.3g}"
+        )
+    return Solution(decision, multipliers, np.float64(risk(decision)), np.float64(residual), False, message)
+
+
+def log_density(world: ParametricFamily, z: Array, theta: Array) -> Array:
+    """log p(z; f(θ))."""
+    return world.log_density(z, theta)
+
+
+def affine(mean: Array, effect: Array, theta: Array) -> Array:
+    """m + Aθ."""
+    return mean + effect @ theta
+
+
+def normal_density(mean: Any, effect: Any, covariance: Any) -> Partial:
+    """log p(z, θ) of Z ∼ N(m + Aθ, Σ)."""
+    moved = Partial(affine, np.asarray(mean, np.float64), np.asarray(effect, np.float64))
+    return Partial(log_density, ParametricFamily(Normal(covariance), moved))
