@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: demo test test-slow bench scaling theory safe lock clean
+.PHONY: demo test test-slow bench compare scaling theory safe lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/performative demo --out runs/demo
@@ -20,6 +20,9 @@ test-slow: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks
+
+compare: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.compare
 
 scaling: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.scaling

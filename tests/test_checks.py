@@ -37,9 +37,19 @@ METHODS = {  # a method that is added to the library is added here
     "oracle": lambda problem: pf.oracle(problem, warmup=20, effect=EFFECT),
     "safe_apda": pf.safe_apda,
     "repeated_gradient": pf.repeated_gradient,
+    "repeated_minimisation": lambda problem: pf.repeated_minimisation(problem, samples=5),
+    "two_stage": lambda problem: pf.two_stage(problem, stage=4, warmup=5),
+    "perfgd": lambda problem: pf.perfgd(problem, family=pf.Normal(0.25 * np.ones(2)), memory=4),
+    "score_gradient": lambda problem: pf.score_gradient(problem, log_density=density),
     "one_point": pf.one_point,
     "two_point": pf.two_point,
+    "confidence_bounds": lambda problem: pf.confidence_bounds(problem, sensitivity=5.0, arms=11),
+    "saddle": lambda problem: pf.saddle(problem, ascending=[1]),
 }
+
+
+def density(z, theta):
+    return -2.0 * jnp.sum((z - jnp.array([4.0, 5.0]) - EFFECT @ theta) ** 2)
 
 
 @pytest.mark.parametrize("name", METHODS)

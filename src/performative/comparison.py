@@ -81,38 +81,37 @@ def compare(
     given: list[str | Case] = [problem] if isinstance(problem, str | Case) else list(problem) or list(problems.names())
     cases = [problems.get(item) if isinstance(item, str) else item for item in given]
     _require_distinct("problems", [case.name for case in cases])
-    makers = _makers(methods)
+    entrants = _entrants(methods)
     deployments, realizations = whole("deployments", deployments, 1), whole("realizations", realizations, 2)
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
     if rounds is not None:
         rounds = whole("rounds", rounds, 1)
-    tasks, skipped = [], []
+    tasks = []
     for case in cases:
         scale = scale_of(case, deployments if rounds is None else rounds)
-        for name, make in makers.items():
-            try:
-                tasks.append(_task(case, name, make, scale, rounds, realizations, seed))
-            except (ValueError, TypeError) as error:
-                skipped.append(Skipped(case.name, name, str(error)))
+        tasks += [Task(case, name, own, scale, rounds, realizations, seed) for name, own in entrants.items()]
     done = _run_all(tasks, workers)
-    results = {
-        case.name: _dataset(case, {task.name: run for task, run in zip(tasks, done, strict=True) if task.case is case})
-        for case in cases
-        if any(task.case is case for task in tasks)
-    }
-    for dataset in results.values():
-        dataset.attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
-    return Comparison(results, skipped)
+    results = {}
+    for case in cases:
+        ran = {
+            task.name: run
+            for task, run in zip(tasks, done, strict=True)
+            if task.case is case and not isinstance(run, Skipped)
+        }
+        if ran:
+            results[case.name] = _dataset(case, ran)
+            results[case.name].attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
+    return Comparison(results, [run for run in done if isinstance(run, Skipped)])
 
 
 class Task(NamedTuple):
-    """One method on one problem, and the rounds at which it is looked at."""
+    """One method on one problem: a contender by its name, or the user's `own` function of the problem."""
 
     case: Case
     name: str
-    method: Any
-    rounds: list[int]
-    deployments: list[int]
+    own: Maker | None
+    scale: Scale
+    rounds: int | None
     realizations: int
     seed: int
 
@@ -125,7 +124,7 @@ class Ran(NamedTuple):
     seconds: float
 
 
-def _makers(methods: Sequence[str] | Mapping[str, Any]) -> dict[str, Maker]:
+def _entrants(methods: Sequence[str] | Mapping[str, Any]) -> dict[str, Maker | None]:
     if isinstance(methods, Mapping):
         for name, make in methods.items():
             if not callable(make):
@@ -133,7 +132,9 @@ def _makers(methods: Sequence[str] | Mapping[str, Any]) -> dict[str, Maker]:
         return {str(name): on_problem(make) for name, make in methods.items()}
     names = [methods] if isinstance(methods, str) else list(methods) or list(CONTENDERS)
     _require_distinct("methods", names)
-    return {name: maker(name) for name in names}
+    for name in names:
+        maker(name)
+    return dict.fromkeys(names)
 
 
 def _require_distinct(what: str, names: list[str]) -> None:
@@ -141,19 +142,16 @@ def _require_distinct(what: str, names: list[str]) -> None:
         raise ValueError(f"`{what}` must have different names, but got {names}")
 
 
-def _task(case: Case, name: str, make: Maker, scale: Scale, rounds: int | None, realizations: int, seed: int) -> Task:
-    """A method with as many rounds as its budget allows, or an error that says why there can be none."""
-    method = make(case, scale)
-    opening, each = _cost(method, case.environment)
-    most = (scale.deployments - opening) // each if rounds is None else rounds
+def _looks(method: Any, task: Task) -> tuple[list[int], list[int]]:
+    """The rounds to look at a method, as far as its budget goes, and the deployments it has made by then."""
+    opening, each = _cost(method, task.case.environment)
+    budget = task.scale.deployments
+    most = (budget - opening) // each if task.rounds is None else task.rounds
     if most < 1:
-        raise ValueError(
-            f"`deployments` must pay for a warm-up of {opening} and a round of {each}, but is {scale.deployments}"
-        )
-    last = opening + most * each
-    looked = np.unique(np.geomspace(opening + each, last, POINTS).round().astype(int)) if most > 1 else [last]
-    at = sorted({max(1, min(most, (count - opening) // each)) for count in looked} | {1, most})
-    return Task(case, name, method, at, [opening + t * each for t in at], realizations, seed)
+        raise ValueError(f"`deployments` must pay for a warm-up of {opening} and a round of {each}, but is {budget}")
+    counts = np.geomspace(opening + each, opening + most * each, POINTS).round().astype(int)
+    at = sorted({max(1, min(most, int(count - opening) // each)) for count in counts} | {1, most})
+    return at, [opening + t * each for t in at]
 
 
 def _cost(method: Any, environment: Any) -> tuple[int, int]:
@@ -174,39 +172,51 @@ def _cost(method: Any, environment: Any) -> tuple[int, int]:
     return (costs[0], costs[1]) if opens else (0, costs[0])
 
 
-def _run_all(tasks: list[Task], workers: int) -> list[Ran]:
+def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:
+    """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
     if workers == 1 or len(tasks) < 2:
         return [_run(task) for task in tasks]
     import joblib
 
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-        return joblib.Parallel(n_jobs=workers, batch_size=1)(joblib.delayed(_run_packed)(pack(task)) for task in tasks)
+    groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
+    if len(groups) < 2 * workers:
+        groups = [[task] for task in tasks]
+    largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1), warnings.catch_warnings():
+        # Compiled programs add up, and a process that holds many of them is replaced.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+        ran = joblib.Parallel(n_jobs=workers, batch_size=1)(
+            joblib.delayed(_run_packed)(pack(groups[index])) for index in largest_first
+        )
+    by_group = dict(zip(largest_first, ran, strict=True))
+    return [run for index in range(len(groups)) for run in by_group[index]]
 
 
-def _run_packed(packed: bytes) -> Ran:
-    """A task in another process, which will see many: what was compiled for one is of no use to the next."""
-    task = unpack(packed)
-    ran = _run(task)
-    jax.clear_caches()
-    return ran
+def _run_packed(packed: bytes) -> list[Ran | Skipped]:
+    return [_run(task) for task in unpack(packed)]
 
 
-def _run(task: Task) -> Ran:
+def _run(task: Task) -> Ran | Skipped:
     begun = time.monotonic()
+    try:
+        method = (task.own or maker(task.name))(task.case, task.scale)
+        rounds, deployments = _looks(method, task)
+    except (ValueError, TypeError) as error:
+        return Skipped(task.case.name, task.name, str(error))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NonFiniteWarning)  # the table shows what failed
         runs = simulate(
-            {task.name: task.method},
+            {task.name: method},
             task.case.environment,
-            rounds=task.rounds[-1],
+            rounds=rounds[-1],
             realizations=task.realizations,
             seed=task.seed,
-            record=task.rounds,
+            record=rounds,
             problem=task.case.problem,
             optimum=task.case.optimum,
             progress=False,
         ).isel(method=0)
-    kept = runs.sel({"round": task.rounds})
+    kept = runs.sel({"round": rounds})
     decision = kept["decision"].values
     stable = task.case.stable
     nowhere = np.full(decision.shape[:2], np.nan)
@@ -218,7 +228,7 @@ def _run(task: Task) -> Ran:
         "distance": np.linalg.norm(decision - task.case.optimum.decision, axis=-1),
         "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
     }
-    return Ran(variables, task.deployments, time.monotonic() - begun)
+    return Ran(variables, deployments, time.monotonic() - begun)
 
 
 def _dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:

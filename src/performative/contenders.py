@@ -33,6 +33,11 @@ class Scale(NamedTuple):
     sensitivity: float
     deployments: int
 
+    @property
+    def warmup(self) -> int:
+        """n = √T, at most 100."""
+        return min(int(np.ceil(np.sqrt(self.deployments))), 100)
+
     def step(self, rate: float = 0.5) -> float:
         """η = T^(−rate)/curvature."""
         return self.deployments**-rate / self.curvature
@@ -47,7 +52,7 @@ def scale_of(case: Case, deployments: int) -> Scale:
     """The unit of a problem, from its truth."""
     risk, problem = jax.jit(case.environment.risk(case.problem)), case.problem
     best = jnp.asarray(case.optimum.decision)
-    bent = np.abs(np.linalg.eigvalsh(np.asarray(jax.hessian(risk)(best))))
+    bent = np.abs(np.linalg.eigvalsh(np.asarray(jax.jit(jax.hessian(risk))(best))))
     points = [*problem.decisions.spread(problem.dimension, 8), np.asarray(best)]
     slopes = [
         abs(float(risk(jnp.asarray(there), jnp.asarray(one)) - risk(jnp.asarray(there), jnp.asarray(other))))
@@ -59,7 +64,7 @@ def scale_of(case: Case, deployments: int) -> Scale:
     ]
     return Scale(
         curvature=max(float(np.mean(bent)), 1e-3),
-        reach=min(1.0, float(problem.decisions.radius) / (2 * np.sqrt(problem.dimension))),
+        reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.dimension)))),
         sensitivity=max(slopes, default=1e-3) + 1e-3,
         deployments=deployments,
     )
@@ -70,22 +75,21 @@ def _location(case: Case) -> dict[str, Any]:
 
 
 def _apda(case: Case, scale: Scale, **options: Any) -> Any:
-    warmup = int(np.ceil(np.sqrt(scale.deployments)))
-    common = {"step": scale.step(), "warmup": warmup, "exploration": scale.reach, **_location(case)}
+    common = {"step": scale.step(), "warmup": scale.warmup, "exploration": scale.reach, **_location(case)}
     return methods.apda(case.problem, **common, **options)
 
 
 def _pd_ps(case: Case, scale: Scale) -> Any:
-    warmup = int(np.ceil(np.sqrt(scale.deployments)))
-    return methods.pd_ps(case.problem, step=scale.step(), warmup=warmup, exploration=scale.reach, **_location(case))
+    return methods.pd_ps(
+        case.problem, step=scale.step(), warmup=scale.warmup, exploration=scale.reach, **_location(case)
+    )
 
 
 def _oracle(case: Case, scale: Scale) -> Any:
     if case.known_effect is None:
         raise ValueError("the world must be a location family to hand over its effect")
-    warmup = int(np.ceil(np.sqrt(scale.deployments)))
     return methods.oracle(
-        case.problem, effect=case.known_effect, shift=case.shift, step=scale.step(), warmup=warmup, recycle=True
+        case.problem, effect=case.known_effect, shift=case.shift, step=scale.step(), warmup=scale.warmup, recycle=True
     )
 
 

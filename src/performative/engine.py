@@ -114,7 +114,7 @@ class Batch:
         self._world = Packed.of([world[variant] for variant in range(variants) for world in worlds])
         self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
         self._shape = (variants, len(worlds))
-        first = {name: int(method.init(new_key(0)).round) for name, method in worlds[0][0].methods.items()}
+        first = {name: int(_first_round(method)) for name, method in worlds[0][0].methods.items()}
         opening = tuple(name for name, round_ in first.items() if round_ == 0)
         self._reached: tuple[int, Runs] = (1, self._begun(opening))  # one assignment: an interruption cannot split it
 
@@ -177,6 +177,12 @@ def compiler_options() -> dict[str, str]:
     except jax.errors.JaxRuntimeError:
         return {}
     return options
+
+
+@jax.jit
+def _first_round(method: Any) -> Array:
+    """Where a method starts: in round 0 if it opens with a warm-up. Nothing else of its state is computed."""
+    return method.init(new_key(0)).round
 
 
 @functools.partial(jax.jit, static_argnames=("variants", "opening"))
