@@ -131,7 +131,7 @@ def compare(
     _print_comparison(found)
     if found.results:
         comparison.write(found, out)
-        typer.echo(f"written to {out}: a .nc file for each problem, summary.json, figure.png, figure.pdf")
+        typer.echo(f"written to {out}: .nc by problem, summary.json, figure.png, figure.pdf")
 
 
 def _print_comparison(found: Comparison) -> None:
@@ -168,7 +168,8 @@ def _print_comparison(found: Comparison) -> None:
             broken = "0" if row.deployed_violation <= BROKEN else f"{row.deployed_violation:.2g}"
             mean, half = row.deployed_regret
             numbers = [f"{row.regret[0]:.2g}", broken, f"{row.distance[0]:.2g}", f"{row.stable_distance[0]:.2g}"]
-            table.add_row(str(row.rank), row.method, f"{mean:.3g}", f"{half:.1g}", *numbers, f"{row.seconds:.0f}")
+            called = row.method.rpartition(":")[2]  # a line has room for the function, not for its module
+            table.add_row(str(row.rank), called, f"{mean:.3g}", f"{half:.1g}", *numbers, f"{row.seconds:.0f}")
         console.print(table)
         pairs = [(row.method, other) for row in rows for other in row.alike if row.method < other]
         alike = ", ".join(f"{one} ≈ {other}" for one, other in pairs) or "none"
