@@ -58,10 +58,20 @@ def test_methods_that_cannot_serve_a_problem_say_so_and_the_others_run():
     assert "location family" in reasons["oracle"]
     assert "density must be known" in reasons["score"]
     assert "family of the data must be known" in reasons["perfgd"]
-    wide = pf.compare(["ride-share"], ["confidence", "apda"], deployments=10, realizations=2)
-    assert "must pay for a warm-up" not in {item.method: item.reason for item in wide.skipped}.get("confidence", "")
+    wide = pf.compare(["portfolio"], ["confidence", "rgd"], deployments=10, realizations=2)
+    assert [item.method for item in wide.skipped] == ["confidence"]
+    assert "the dimension must be at most 3, but it is 10" in wide.skipped[0].reason
     tiny = pf.compare(["gaussian-mean"], ["rgd", "two-stage"], deployments=50, realizations=2)
     assert "`deployments` must pay for a warm-up of 100" in tiny.skipped[0].reason
+
+
+def test_a_mistake_in_ones_own_method_does_not_cost_the_others():
+    makers = {"rgd": pf.repeated_gradient, "none": lambda problem: None, "broken": lambda problem: problem.nothing}
+    found = pf.compare("spam", makers, deployments=20, realizations=2)
+    assert list(found.results["spam"].method.values) == ["rgd"]
+    reasons = {item.method: item.reason for item in found.skipped}
+    assert "must be a method such as" in reasons["none"]
+    assert reasons["broken"].startswith("AttributeError")
 
 
 def drawn(values):
@@ -113,6 +123,7 @@ def test_methods_that_left_the_finite_numbers_come_last():
     ("arguments", "message"),
     [
         ({"problem": "nowhere"}, "`name` must be one of"),
+        ({"problem": [3]}, "`problem` must be names or Cases"),
         ({"problem": ["spam", "spam"]}, "`problems` must have different names"),
         ({"problem": "spam", "methods": ["nobody"]}, "`methods` must be among"),
         ({"problem": "spam", "methods": ["no_module_of_mine:thing"]}, "cannot be imported"),
@@ -125,7 +136,7 @@ def test_methods_that_left_the_finite_numbers_come_last():
     ],
 )
 def test_a_comparison_that_makes_no_sense_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         pf.compare(**arguments)
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 import performative as pf
 from performative.precision import precise
@@ -132,6 +132,40 @@ def test_derivatives_of_the_logistic_response_are_those_of_the_root(reach):
         assert second == pytest.approx(bend, rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.parametrize(("family", "end"), [(pf.Bernoulli(), 0.0), (pf.Bernoulli(), 1.0), (pf.Poisson(), 0.0)])
+def test_gradients_are_right_at_the_ends_of_the_parameter(family, end):
+    """PR = E(3Z + 1) = 3f + 1, so its slope in f is 3 everywhere."""
+    problem = pf.Problem(lambda theta, z: 3.0 * jnp.sum(z) + 1.0, pf.Box([0.0], [1.0]))
+    with precise():
+        slope = jax.grad(pf.ParametricFamily(family, lambda theta: theta).risk(problem))(jnp.array([end]))
+    assert float(slope[0]) == pytest.approx(3.0)
+
+
+def test_discrete_densities_know_their_outcomes():
+    with precise():
+        coin, count = pf.Bernoulli(), pf.Poisson(most=60)
+        for z in (-1.0, 0.5, 2.0):
+            assert float(coin.log_density(jnp.array([z]), jnp.array([0.3]))) == -np.inf
+        assert float(count.log_density(jnp.array([-1.0]), jnp.array([2.0]))) == -np.inf
+        assert float(count.log_density(jnp.array([3.0]), jnp.array([2.0]))) == pytest.approx(
+            stats.poisson.logpmf(3, 2.0)
+        )
+
+
+def test_a_formula_serves_its_own_loss_alone():
+    world = pf.LocationFamily(pf.Gaussian([1.0], [1.0]), [[0.5]])
+    half = jax.tree_util.Partial(lambda c, theta, z: c * jnp.sum(theta * z), 0.5)
+    known = pf.ClosedForm(world, half, lambda theta, where: 0.5 * jnp.sum(theta * (1.0 + 0.5 * where)))
+    problem = pf.Problem(half, pf.Box([0.0], [1.0]))
+    theta = np.array([0.4])
+    assert pf.performative_risk(problem, known, theta) == pytest.approx(pf.performative_risk(problem, world, theta))
+    other = pf.Problem(jax.tree_util.Partial(half.func, 0.9), pf.Box([0.0], [1.0]))
+    with pytest.raises(ValueError, match="must be the one that the formula is for"):
+        pf.performative_risk(other, known, theta)
+    with pytest.raises(TypeError, match=r"`world.sample` must be callable"):
+        pf.ClosedForm(3, half, half)
+
+
 def test_a_player_sees_a_location_family_around_the_others():
     effects = [np.array([[-1.0], [0.0]]), np.array([[0.4], [0.2]]), np.array([[0.0], [-0.3]])]
     game = pf.LocationGame(pf.Gaussian([3.0, 1.0], 0.1 * np.ones(2)), effects)
@@ -149,6 +183,9 @@ def test_a_player_sees_a_location_family_around_the_others():
         (lambda: pf.Poisson(3, most=40), r"`\(most \+ 1\) \*\* width` must be at most 4096"),
         (lambda: pf.Mixture([pf.Normal(1.0), pf.Normal([1.0, 1.0])]), "all of one width"),
         (lambda: pf.Mixture([]), "at least one family"),
+        (lambda: pf.Mixture([pf.Normal(1.0), pf.Bernoulli()]), "all have a density or all be discrete"),
+        (lambda: pf.Normal(0.0), "`covariance` must be positive definite"),
+        (lambda: pf.Normal([[1.0, 1.0], [1.0, 1.0]]), "`covariance` must be positive definite"),
         (lambda: pf.strategic_response(pf.Gaussian(0.0, 1.0), ease=1.0), "must hold features and a label"),
         (lambda: pf.strategic_response(pf.Empirical(PEOPLE), ease=-1.0), "`ease` must be >= 0"),
         (lambda: pf.strategic_response(pf.Empirical(PEOPLE), ease=[1.0]), "one for each of 2 features"),
@@ -184,6 +221,7 @@ def test_worlds_that_make_no_sense_are_refused(make, message):
             pf.ParametricFamily(pf.Mixture([pf.Normal(1.0)] * 2), lambda theta: jnp.ones(4)),
             "weights >= 0 that sum to 1",
         ),
+        (pf.strategic_response(pf.Empirical(np.ones((3, 5))), ease=1.0), "one weight for each of 4 features"),
         (pf.Reaction(pf.Gaussian(0.0, 1.0), lambda theta, z0: jnp.sum(z0)), r"`react` must return one sample \(k,\)"),
         (pf.Reaction(pf.Gaussian(0.0, 1.0), lambda theta, z0: theta @ z0), r"`react` must take a decision \(2,\)"),
     ],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative import estimators
+from performative import estimators, solver
 from performative.precision import precise
 from performative.randomness import new_key
 
@@ -162,8 +162,8 @@ def test_confidence_bounds_find_the_best_arm_of_a_risk_that_is_not_convex():
     """PR(θ) = θf(θ) with two valleys on [−1, 1]; L is the steepest slope of the mean in θ."""
     problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Box([-1.0], [1.0]), lambda theta: theta[0] - 0.9)
     environment = pf.ParametricFamily(pf.Normal(0.01), lambda theta: jnp.sin(6.0 * theta))
-    method = pf.confidence_bounds(problem, sensitivity=6.0, arms=41)
-    runs = pf.simulate({"ucb": method}, environment, rounds=4_000, realizations=5)
+    method = pf.confidence_bounds(problem, sensitivity=6.0, arms=41, samples=2)
+    runs = pf.simulate({"ucb": method}, environment, rounds=3_000, realizations=5)
     risks = method.arms[:, 0] * np.sin(6 * method.arms[:, 0])
     best = method.arms[np.argmin(risks), 0]
     assert np.max(method.arms) <= 0.9
@@ -172,6 +172,82 @@ def test_confidence_bounds_find_the_best_arm_of_a_risk_that_is_not_convex():
     assert float(runs["deployed_violation"].max()) == 0.0
     regret = runs["deployed_regret"].isel({"method": 0}).mean("realization")
     assert float(regret.isel(round=-1)) < 0.2 * float(regret.sel({"round": 100}, method="nearest"))
+
+
+def test_confidence_bounds_hold_where_losses_are_noisy_and_one_arm_has_none():
+    """ℓ = 10θz with z ∼ N(−0.2, 1): at θ = 0 the loss is constant, and must not lend its certainty to the others.
+
+    50 realisations × 300 rounds; the optimum θ = 1 is ruled out for good in none, and its bound lies above its risk in at
+    most 5 % of all rounds.
+    """
+    problem = pf.Problem(lambda theta, z: 10.0 * jnp.sum(theta * z), pf.Box([0.0], [1.0]))
+    environment = pf.LocationFamily(pf.Gaussian([-0.2], [1.0]), [[0.0]])
+    method = pf.confidence_bounds(problem, sensitivity=0.1, arms=11, samples=2)
+    with precise():
+
+        def one(key):
+            def turn(state, key):
+                z = environment.sample(key, state.decision, 2)
+                told = method.tell(state, state.decision[None], z[None])
+                return told, (method.lower_bounds(told.belief, told.round), told.decision[0])
+
+            return jax.lax.scan(turn, method.init(key), jax.random.split(key, 300))[1]
+
+        bounds, decisions = jax.jit(jax.vmap(one))(jax.random.split(new_key(5), 50))
+    truth = -2.0 * method.arms[:, 0]
+    assert np.mean(np.asarray(bounds)[:, :, -1] > truth[-1]) <= 0.05
+    assert np.all(np.max(np.asarray(decisions)[:, -100:], axis=1) > 0.5)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "low", "high"),
+    [
+        (pf.Ball(0.1, [1.0, 1.0]), 0.9, 1.1),
+        (pf.Simplex(1.0, 2), 0.0, 1.0),
+        (pf.Box([10.0, 10.0], [11.0, 11.0]), 10.0, 11.0),
+    ],
+)
+def test_the_arms_cover_any_bounded_set(decisions, low, high):
+    arms = pf.confidence_bounds(pf.Problem(loss, decisions), sensitivity=1.0, arms=10).arms
+    assert len(arms) >= 10
+    assert all(decisions.contains(arm) for arm in arms)
+    np.testing.assert_allclose([arms.min(), arms.max()], [low, high], atol=1e-3)
+
+
+@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 100.0, 1.0), (1e-3, 1.0, 1e3)])
+@pytest.mark.parametrize("decisions", [pf.Box(-5.0 * np.ones(3), 5.0 * np.ones(3)), pf.Ball(2.0, np.zeros(3))])
+def test_the_solver_of_the_loop_agrees_with_cvxpy(scales, decisions):
+    """Random quadratics under three rows of unlike units, from a cold start and from its own answer."""
+    import cvxpy as cp
+
+    random = np.random.default_rng(0)
+    for _ in range(4):
+        root = random.normal(size=(3, 3))
+        curvature, pull = root @ root.T + 0.3 * np.eye(3), 3.0 * random.normal(size=3)
+        rows = random.normal(size=(3, 3)) * np.asarray(scales)[:, None]
+        bounds = 0.3 * np.abs(random.normal(size=3)) * scales
+        problem = pf.Problem(loss, decisions, [pf.constraints.Linear(rows, bounds)])
+        variable = cp.Variable(3)
+        objective = 0.5 * cp.quad_form(variable, cp.psd_wrap(curvature)) - pull @ variable
+        cp.Problem(cp.Minimize(objective), [*decisions.declare(variable), rows @ variable <= bounds]).solve(
+            solver="CLARABEL"
+        )
+        with precise():
+            risk = lambda theta, c=curvature, p=pull: 0.5 * theta @ (c @ theta) - p @ theta  # noqa: E731
+            solve = jax.jit(lambda theta, lam, p=problem, r=risk: solver.minimise(p, r, theta, lam, 5.0))
+            cold = solve(jnp.zeros(3), jnp.zeros(3))
+            warm = solve(*cold)
+        np.testing.assert_allclose(cold.decision, variable.value, atol=1e-4)
+        np.testing.assert_allclose(warm.decision, variable.value, atol=1e-4)
+
+
+def test_one_point_descent_ends_near_the_optimum():
+    """In one dimension, where its variance is least."""
+    problem = pf.Problem(loss, pf.Box([-2.0], [2.0]))
+    environment = pf.LocationFamily(pf.Gaussian([0.5], [0.01]), [[0.3]])
+    method = pf.one_point(problem, step=2e-3, exploration=0.3, start=[-1.0])
+    runs = pf.simulate({"one": method}, environment, rounds=20_000, realizations=10)
+    assert last(runs, "one")[0] == pytest.approx(0.5 / 0.7, abs=0.1)
 
 
 def test_saddle_descent_and_ascent_meet_at_the_equilibrium():
@@ -249,6 +325,7 @@ WIDE = pf.Problem(loss, pf.Box(np.zeros(4), np.ones(4)))
             "the decision set must be bounded",
         ),
         (lambda p: pf.confidence_bounds(p, sensitivity=0.0), "`sensitivity > 0` must hold"),
+        (lambda p: pf.confidence_bounds(p, sensitivity=1.0, samples=1), "`samples` must be a whole number >= 2"),
         (lambda p: pf.perfgd(p, family=pf.Mixture([pf.Normal(1.0)])), "`family` must be an exponential family"),
         (lambda p: pf.perfgd(p, family=pf.Normal([1.0, 1.0]), memory=2), "`memory` must be a whole number >= 3"),
         (lambda p: pf.score_gradient(p, log_density=None), "the density being known, but got None"),

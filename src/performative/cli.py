@@ -154,25 +154,19 @@ def _print_comparison(found: Comparison) -> None:
         )
         table.add_column("rank", justify="right", no_wrap=True)
         table.add_column("method", no_wrap=True)
-        for label in (
-            "regret per\ndeployment",
-            "± 95 %",
-            "regret\nof θ",
-            "largest\nviolation",
-            "to\noptimum",
-            "to\nstable",
-            "s",
-        ):
+        for label in ("regret a\ndeploym.", "± 95 %", "regret\nof θ", "largest\nviol.", "to\nopt.", "to\nstable", "s"):
             table.add_column(label, justify="right", no_wrap=True)
         for row in rows:
             broken = "0" if row.deployed_violation <= BROKEN else f"{row.deployed_violation:.2g}"
             mean, half = row.deployed_regret
             numbers = [f"{row.regret[0]:.2g}", broken, f"{row.distance[0]:.2g}", f"{row.stable_distance[0]:.2g}"]
             called = row.method.rpartition(":")[2]  # a line has room for the function, not for its module
-            table.add_row(str(row.rank), called, f"{mean:.3g}", f"{half:.1g}", *numbers, f"{row.seconds:.0f}")
+            rank = f"{row.rank}†" if row.deployed_violation > BROKEN else f"{row.rank} "
+            table.add_row(rank, called, f"{mean:.3g}", f"{half:.1g}", *numbers, f"{row.seconds:.0f}")
         console.print(table)
         pairs = [(row.method, other) for row in rows for other in row.alike if row.method < other]
         alike = ", ".join(f"{one} ≈ {other}" for one, other in pairs) or "none"
+        console.print("† deployed decisions that break a constraint, by which its regret may be lower", highlight=False)
         console.print(f"cannot be told apart (paired t-tests, 5 % for all pairs together): {alike}\n", highlight=False)
     for item in found.skipped:
         console.print(f"{item.method} does not run on {item.problem}: {item.reason}", highlight=False, markup=False)

@@ -21,7 +21,7 @@ from performative.contenders import CONTENDERS, Maker, Scale, maker, on_problem,
 from performative.precision import precise
 from performative.problems import Case
 from performative.randomness import new_key
-from performative.simulation import NonFiniteWarning, simulate
+from performative.simulation import NonFiniteWarning, require_method, simulate
 from performative.validation import MOST_SEED, whole
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def compare(
         constraints' averages), `deployed_regret`, `deployed_violation`, `distance` to the optimum, `stable_distance` to the
         stable point, `deployments` (method, point) and `seconds` (method); and which methods could not serve it, and why.
     """
-    given: list[str | Case] = [problem] if isinstance(problem, str | Case) else list(problem) or list(problems.names())
+    given: list[Any] = [problem] if isinstance(problem, str | Case) else [*problem] or list(problems.names())
+    for item in given:
+        if not isinstance(item, str | Case):
+            raise TypeError(f"`problem` must be names or Cases of performative.problems, but got {item!r}")
     cases = [problems.get(item) if isinstance(item, str) else item for item in given]
     _require_distinct("problems", [case.name for case in cases])
     entrants = _entrants(methods)
@@ -126,6 +129,7 @@ class Ran(NamedTuple):
 
 def _entrants(methods: Sequence[str] | Mapping[str, Any]) -> dict[str, Maker | None]:
     if isinstance(methods, Mapping):
+        _require_distinct("methods", [str(name) for name in methods])
         for name, make in methods.items():
             if not callable(make):
                 raise TypeError(f"`methods[{name!r}]` must be a function of the problem, but got {make!r}")
@@ -200,9 +204,12 @@ def _run(task: Task) -> Ran | Skipped:
     begun = time.monotonic()
     try:
         method = (task.own or maker(task.name))(task.case, task.scale)
+        require_method(task.name, method)
         rounds, deployments = _looks(method, task)
     except (ValueError, TypeError) as error:
         return Skipped(task.case.name, task.name, str(error))
+    except Exception as error:  # a mistake in a method of the user's must not cost the results of the others
+        return Skipped(task.case.name, task.name, f"{type(error).__name__}: {error}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NonFiniteWarning)  # the table shows what failed
         runs = simulate(

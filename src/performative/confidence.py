@@ -21,7 +21,6 @@ from performative.precision import in_float64
 from performative.primal_dual import checked
 from performative.problem import Problem
 from performative.pytrees import changed, pytree
-from performative.sets import Box
 from performative.validation import Floats
 
 MOST_DIMENSION = 3
@@ -29,7 +28,7 @@ MOST_DIMENSION = 3
 
 @pytree()
 class Searched:
-    """For each arm: its deployed samples, the losses of all arms on them (arms, arms), and its own squared losses."""
+    """For each arm how many samples it brought, and the losses of all arms on them and their squares (arms, arms)."""
 
     count: Any
     losses: Any
@@ -68,7 +67,7 @@ class ConfidenceBounds:
     def init(self, key: Array) -> SearchState:
         """Nothing deployed."""
         count = self.arms.shape[0]
-        belief = Searched(jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros(count))
+        belief = Searched(jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
         start = jnp.asarray(self.arms)[self.first]
         return SearchState(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), belief)
 
@@ -101,12 +100,12 @@ class ConfidenceBounds:
         arms = jnp.asarray(self.arms)
         at = jnp.argmin(jnp.sum((arms - decision) ** 2, axis=1))
         own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)
-        loss = self.problem.loss
-        seen = jax.vmap(lambda arm: jnp.sum(jax.vmap(lambda z: loss(arm, z))(z)))(arms)
-        squares = jnp.sum(jax.vmap(lambda z: loss(decision, z) ** 2)(z))
+        seen = jax.vmap(lambda arm: jax.vmap(lambda z: self.problem.loss(arm, z))(z))(arms)  # (arms, n)
         old = state.belief
         belief = Searched(
-            old.count + own * z.shape[0], old.losses + own[:, None] * seen[None, :], old.squares + own * squares
+            old.count + own * z.shape[0],
+            old.losses + own[:, None] * jnp.sum(seen, axis=1)[None, :],
+            old.squares + own[:, None] * jnp.sum(seen * seen, axis=1)[None, :],
         )
         best = jnp.argmin(self.lower_bounds(belief, state.round))
         return SearchState(state.round + 1, arms[best], state.multipliers, belief)
@@ -116,13 +115,14 @@ class ConfidenceBounds:
         arms = jnp.asarray(self.arms)
         count = jnp.maximum(belief.count, 1.0)
         means = belief.losses / count[:, None]
-        within = belief.squares - belief.count * jnp.diagonal(means) ** 2
-        free = jnp.sum(jnp.maximum(belief.count - 1.0, 0.0))
-        deviation = jnp.sqrt(jnp.maximum(jnp.sum(within), 0.0) / jnp.maximum(free, 1.0))
+        # The spread of each arm's loss around its mean on the data of one arm, pooled over whose data they are.
+        within = jnp.sum(jnp.maximum(belief.squares - belief.count[:, None] * means**2, 0.0), axis=0)
+        free = jnp.maximum(jnp.sum(jnp.maximum(belief.count - 1.0, 0.0)), 1.0)
+        deviation = jnp.sqrt(within / free * (1.0 + 10.0 / free))  # wider while it is known from few samples
         level = 2.0 * jnp.log(arms.shape[0] * (t + 1.0) ** 2)
-        radius = self.confidence * deviation * jnp.sqrt(level / count)
+        radius = self.confidence * deviation[None, :] * jnp.sqrt(level / count)[:, None]
         apart = jnp.sqrt(jnp.sum((arms[:, None] - arms[None, :]) ** 2, axis=-1))
-        bounds = means - radius[:, None] - self.sensitivity * apart
+        bounds = means - radius - self.sensitivity * apart
         return jnp.max(jnp.where(belief.count[:, None] > 0, bounds, -jnp.inf), axis=0)
 
 
@@ -131,7 +131,10 @@ _search = jax.jit(ConfidenceBounds._search)
 
 @in_float64
 def feasible_grid(problem: Problem, count: int) -> Floats:
-    """The decisions (G, d) of a regular grid over Θ, `count` along each axis, that meet the constraints."""
+    """The decisions (G, d) of a regular grid over Θ, `count` along each axis, that meet the constraints.
+
+    Grid points beside Θ are projected on it.
+    """
     d = problem.dimension
     if d > MOST_DIMENSION:
         raise ValueError(
@@ -141,17 +144,13 @@ def feasible_grid(problem: Problem, count: int) -> Floats:
         raise ValueError(
             f"confidence bounds search a grid, for which the decision set must be bounded: {problem.decisions}"
         )
-    if isinstance(problem.decisions, Box):
-        lower, upper = (np.broadcast_to(part, d) for part in (problem.decisions.lower, problem.decisions.upper))
-    else:
-        lower, upper = np.full(d, -problem.decisions.radius), np.full(d, problem.decisions.radius)
+    project = jax.jit(jax.vmap(problem.decisions.project))
+    far = 1e3 * (problem.decisions.radius + 1.0) * np.eye(d)
+    lower, upper = (np.diagonal(project(sign * far)) for sign in (-1.0, 1.0))  # where Θ ends along each axis
     axes = np.meshgrid(*(np.linspace(low, high, count) for low, high in zip(lower, upper, strict=True)), indexing="ij")
-    points = np.stack(axes, axis=-1).reshape(-1, d)
-    inside = [
-        point
-        for point in points
-        if problem.decisions.contains(point) and np.max(problem.g(jnp.asarray(point)), initial=-np.inf) <= 0
-    ]
-    if not inside:
+    points = np.asarray(project(np.stack(axes, axis=-1).reshape(-1, d)))
+    points = np.unique(points.round(12), axis=0)  # those outside of Θ end up on its boundary
+    feasible = np.max(np.asarray(jax.vmap(problem.g)(jnp.asarray(points))), axis=1, initial=-np.inf) <= 0
+    if not np.any(feasible):
         raise ValueError(f"a grid of {count} points along each axis must hold a feasible decision, but holds none")
-    return np.stack(inside)
+    return points[feasible]

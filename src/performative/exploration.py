@@ -74,7 +74,10 @@ class Around:
 
 @pytree("both")
 class Sphere:
-    """θ_t + δv, v uniform on the unit sphere, and θ_t − δv too if `both`: for methods that need no derivative."""
+    """θ_t + δv, v uniform on the unit sphere, and θ_t − δv too if `both`: for methods that need no derivative.
+
+    Probes may leave Θ, by δ, and break g.
+    """
 
     radius: Any
     both: Any = False

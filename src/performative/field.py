@@ -201,7 +201,7 @@ def confidence_bounds(
     arms: int | None = None,
     confidence: float = 1.0,
     start: Any = None,
-    samples: int = 1,
+    samples: int = 10,
 ) -> ConfidenceBounds:
     """Performative confidence bounds (Jagadeesan, Zrnic, Mendler-Dünner 2022), for any world in at most three dimensions.
 
@@ -213,7 +213,7 @@ def confidence_bounds(
             those that meet the constraints are ever deployed.
         confidence: a factor on the confidence radii, 1 for those of Gaussian losses.
         start: the first decision is the arm nearest to it; by default to the point of Θ nearest to 0.
-        samples: how many samples each deployment brings.
+        samples: how many samples each deployment brings, at least 2, since their spread makes the confidence radius.
     """
     problem = _of(problem, start)
     near = np.zeros(problem.dimension) if start is None else finite_array("start", start, 1)
@@ -224,7 +224,7 @@ def confidence_bounds(
         sensitivity=np.float64(positive("sensitivity", sensitivity)),
         confidence=np.float64(positive("confidence", confidence)),
         first=np.int64(np.argmin(np.sum((points - near) ** 2, axis=1))),
-        samples=whole("samples", samples, 1),
+        samples=whole("samples", samples, 2),
     )
 
 

@@ -21,7 +21,7 @@ def knows_risk(environment: Any) -> bool:
     Such an environment offers `risk(problem)`, the decoupled risk (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) as a pytree, whose diagonal
     is PR, and `check(problem)`, which refuses a problem that does not fit.
     """
-    return callable(getattr(environment, "risk", None))
+    return all(callable(getattr(environment, part, None)) for part in ("risk", "check"))
 
 
 @in_float64

@@ -135,12 +135,7 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
             raise TypeError(f"`environment` must have sample(key, theta, n), but got {place!r}")
         chosen = {name: instance(methods[name], index) for name in sorted(methods, key=str)}
         for name, method in chosen.items():
-            methodic = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
-            if not methodic or not isinstance(getattr(method, "problem", None), Problem):
-                raise TypeError(
-                    f"`methods[{name!r}]` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
-                    f"problem, but got {method!r}"
-                )
+            require_method(name, method)
         known = instance(problem, index)
         if known is not None and not isinstance(known, Problem):
             raise TypeError(f"`problem` must be a performative.Problem, but got {known!r}")
@@ -184,6 +179,16 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
     grids = {place.coarse_enough(known) if hasattr(place, "coarse_enough") else None for _, place, known, _ in parts}
     steps = None if None in grids else max(grid for grid in grids if grid)  # one grid, which will do for all instances
     return [World(nodes, place, Truth.of(known, place, best, steps)) for nodes, place, known, best in parts]
+
+
+def require_method(name: str, method: Any) -> None:
+    """Refuse what does not have the parts of a method."""
+    methodic = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
+    if not methodic or not isinstance(getattr(method, "problem", None), Problem):
+        raise TypeError(
+            f"`methods[{name!r}]` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
+            f"problem, but got {method!r}"
+        )
 
 
 def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:

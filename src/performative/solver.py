@@ -45,13 +45,12 @@ def minimise(
     slope = jax.grad(risk)
     bend = jnp.maximum(_largest_curvature(slope, theta), 1e-3 * jnp.linalg.norm(slope(theta)) / width)
     bend = jnp.maximum(bend, 1e-12)
-    constrained = bool(problem.constraint_names)
-    steepness = jnp.ones(())
-    if constrained:  # at θ, where it may be 0, and where the risk alone would lead
-        ahead = problem.decisions.project(theta - slope(theta) / bend)
-        steepness = jnp.max(jnp.maximum(problem.steepness(theta), problem.steepness(ahead)))
+    # At θ, where a gradient may be 0, and where the risk alone would lead; each constraint in its own unit.
+    ahead = problem.decisions.project(theta - slope(theta) / bend)
+    steepness = jnp.ones(len(problem.constraint_names))
+    if problem.constraint_names:
+        steepness = jnp.maximum(problem.steepness(theta), problem.steepness(ahead))
         steepness = jnp.where(steepness > 0, steepness, 1.0)
-    penalty = 10.0 * bend / steepness
 
     def outer(carry: Any) -> Any:
         count, theta, lam, penalty, broken, _ = carry
@@ -59,19 +58,19 @@ def minimise(
         def augmented(theta: Array) -> Array:
             return slope(theta) + problem.pullback(theta, jnp.maximum(lam + penalty * problem.g(theta), 0.0))
 
-        stiffest = bend + penalty * steepness if constrained else bend
+        stiffest = bend + jnp.max(penalty * steepness, initial=0.0)
         moved = _descended(problem, augmented, theta, stiffest, 0.03 * tolerance * width)
         g = problem.g(moved)
-        next_lam = jnp.maximum(lam + penalty * g, 0.0)
-        now = jnp.max(jnp.maximum(g, -lam / penalty), initial=0.0)  # how far g and λ are from complementary
-        penalty = jnp.where(now > 0.25 * broken, 3.0 * penalty, penalty)
-        change = jnp.linalg.norm(moved - theta) + now / jnp.sqrt(steepness)
-        return count + 1, moved, next_lam, penalty, now, change
+        now = jnp.abs(jnp.maximum(g, -lam / penalty)) / jnp.sqrt(steepness)  # how far g and λ are from complementary
+        next_penalty = jnp.where(now > 0.25 * broken, 3.0 * penalty, penalty)
+        change = jnp.linalg.norm(moved - theta) + jnp.max(now, initial=0.0)
+        return count + 1, moved, jnp.maximum(lam + penalty * g, 0.0), next_penalty, now, change
 
     def going(carry: Any) -> Array:
         return (carry[0] < OUTER) & (carry[5] > tolerance * width)
 
-    start: Any = (jnp.asarray(0), theta, multipliers, penalty, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf))
+    never = jnp.full_like(steepness, jnp.inf)
+    start: Any = (jnp.asarray(0), theta, multipliers, 10.0 * bend / steepness, never, jnp.asarray(jnp.inf))
     _, theta, lam, _, _, _ = lax.while_loop(going, outer, start)
     return Found(theta, lam)
 
@@ -84,8 +83,8 @@ def width(decisions: DecisionSet) -> float:
 def _descended(problem: Problem, slope: Callable[[Array], Array], theta: Array, bend: Array, tolerance: Array) -> Array:
     """Accelerated projected gradient descent on a function with this slope, restarted where it would climb.
 
-    `bend` is where the curvature is taken to begin; where two slopes show more of it, steps become shorter. So a step costs
-    one slope and no value.
+    `bend` is the curvature to begin with; where two slopes show more of it, steps become shorter, and otherwise slowly longer.
+    So a step costs one slope and no value.
     """
 
     def step(carry: Any) -> Any:
@@ -100,7 +99,7 @@ def _descended(problem: Problem, slope: Callable[[Array], Array], theta: Array, 
         next_momentum = jnp.where(uphill, 1.0, 0.5 * (1.0 + jnp.sqrt(1.0 + 4.0 * momentum * momentum)))
         weight = jnp.where(uphill, 0.0, (momentum - 1.0) / next_momentum)
         change = jnp.sqrt(jnp.sum((moved - ahead) ** 2))
-        return count + 1, moved, moved + weight * (moved - theta), ahead, here, next_momentum, bend, change
+        return count + 1, moved, moved + weight * (moved - theta), ahead, here, next_momentum, 0.98 * bend, change
 
     def going(carry: Any) -> Array:
         return (carry[0] < INNER) & (carry[-1] > tolerance)

@@ -8,16 +8,18 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from performative.descriptions import describe
 from performative.precision import in_float64
 from performative.problem import Problem
 from performative.pytrees import assign, callable_node, pytree
-from performative.validation import jax_arrays
+from performative.validation import is_traced, jax_arrays
 
 
 @pytree()
 class ClosedForm:
     """`world` with a formula (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) for one `loss` ℓ, in `jax.numpy`; all else is the world's own.
 
+    Problems with another loss are refused.
     Losses with kinks are averaged over thousands of nodes otherwise, in every round that is measured.
     """
 
@@ -28,7 +30,15 @@ class ClosedForm:
     def __init__(
         self, world: Any, loss: Callable[[Array, Array], Array], formula: Callable[[Array, Array], Array]
     ) -> None:
-        assign(self, world=world, loss=callable_node(loss), formula=jax_arrays(callable_node(formula)))
+        for name, part in (("world.sample", getattr(world, "sample", None)), ("loss", loss), ("formula", formula)):
+            if not callable(part):
+                raise TypeError(f"`{name}` must be callable, but got {part!r}")
+        assign(
+            self,
+            world=world,
+            loss=jax_arrays(callable_node(loss)),
+            formula=jax_arrays(callable_node(formula)),
+        )
 
     @property
     def width(self) -> int:
@@ -59,13 +69,16 @@ class ClosedForm:
         return self.world.sample(key, theta, n)
 
     def risk(self, problem: Problem, steps: int | None = None) -> Any:
-        """The formula for its own loss, the world's average for any other."""
-        same = getattr(problem.loss, "func", problem.loss) is getattr(self.loss, "func", self.loss)
-        return FormulaRisk(self.formula) if same else self.world.risk(problem, steps)
+        """The formula."""
+        return FormulaRisk(self.formula)
 
     def check(self, problem: Problem, theta: Any = None) -> None:
-        """As the world checks."""
+        """As the world checks, and that the loss is the formula's own, function and numbers."""
         self.world.check(problem, theta)
+        if is_traced(self, problem):
+            return
+        if describe(problem.loss, most=10**6) != describe(self.loss, most=10**6):
+            raise ValueError("the problem's loss must be the one that the formula is for, but it is another")
 
 
 @pytree()

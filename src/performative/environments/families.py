@@ -21,7 +21,7 @@ from performative.precision import in_float64
 from performative.problem import Problem
 from performative.pytrees import assign, callable_node, pytree
 from performative.randomness import standard_normal
-from performative.validation import finite_array, is_traced, jax_arrays, whole
+from performative.validation import finite_array, is_traced, jax_arrays, symmetric, whole
 
 MOST_OUTCOMES = 4096
 """Outcomes that a discrete family is summed over, at most."""
@@ -43,6 +43,10 @@ class Family(Protocol):
     @property
     def by_mean(self) -> bool:
         """Whether the parameter is the mean of Z, so that samples estimate it."""
+
+    @property
+    def discrete(self) -> bool:
+        """Whether p is a probability and not a density."""
 
     def normals(self, n: int) -> int:
         """How many standard normal numbers n samples take."""
@@ -71,6 +75,11 @@ class Normal:
 
     def __init__(self, covariance: Any) -> None:
         covariance = np.atleast_1d(finite_array("covariance", covariance, (0, 1, 2)))
+        least = (
+            np.min(covariance) if covariance.ndim == 1 else np.linalg.eigvalsh(symmetric("covariance", covariance))[0]
+        )
+        if not least > 0:
+            raise ValueError(f"`covariance` must be positive definite, but its smallest eigenvalue is {least:.6g}")
         assign(self, base=Gaussian(np.zeros(covariance.shape[0]), covariance))
 
     @property
@@ -87,6 +96,11 @@ class Normal:
     def by_mean(self) -> bool:
         """Yes."""
         return True
+
+    @property
+    def discrete(self) -> bool:
+        """No."""
+        return False
 
     def normals(self, n: int) -> int:
         """k for each sample."""
@@ -153,20 +167,33 @@ class _Discrete:
         """k for each sample."""
         return n * int(self.width)
 
-    def log_mass(self, parameter: Array) -> Array:
-        """log P(0), log P(1), … of one entry."""
+    @property
+    def discrete(self) -> bool:
+        """Yes."""
+        return True
+
+    def mass(self, parameter: Array) -> Array:
+        """P(0), P(1), … of one entry."""
         raise NotImplementedError
 
     def draw(self, normals: Array, parameter: Array) -> Array:
         """The inverse of the distribution function at Φ of the numbers."""
-        below = jnp.cumsum(jnp.exp(jax.vmap(self.log_mass)(parameter)), axis=1)[:, :-1]  # (k, outcomes − 1)
+        below = jnp.cumsum(jax.vmap(self.mass)(parameter), axis=1)[:, :-1]  # (k, outcomes − 1)
         uniform = jax.scipy.special.ndtr(normals.reshape(-1, int(self.width), 1))
         return jnp.sum((uniform > below).astype(jnp.float64), axis=-1)
 
     def log_density(self, z: Array, parameter: Array) -> Array:
-        """Σ log P(z_i)."""
-        table = jax.vmap(self.log_mass)(parameter)
-        return jnp.sum(jnp.take_along_axis(table, z.astype(jnp.int64)[:, None], axis=1))
+        """Σ log P(z_i); −∞ for what is no outcome."""
+        table = jax.vmap(self.mass)(parameter)
+        counted = jnp.clip(z, 0, table.shape[1] - 1).astype(jnp.int64)
+        chances = jnp.take_along_axis(table, counted[:, None], axis=1)[:, 0]
+        possible = (jnp.floor(z) == z) & (z >= 0) & (z <= self.largest) & (chances > 0)
+        return jnp.sum(jnp.where(possible, jnp.log(jnp.where(possible, chances, 1.0)), -jnp.inf))
+
+    @property
+    def largest(self) -> float:
+        """The largest number that counts as an outcome."""
+        raise NotImplementedError
 
     def risk(self, problem: Problem, parameter: Any, steps: int | None = None) -> Any:
         """A sum over all outcomes."""
@@ -174,7 +201,7 @@ class _Discrete:
 
     def outcomes(self) -> Array:
         """All samples (s, k) there are."""
-        one = range(self.log_mass(jnp.full((), 0.5)).shape[0])
+        one = range(self.mass(jnp.full((), 0.5)).shape[0])
         return jnp.asarray(list(itertools.product(one, repeat=int(self.width))), dtype=jnp.float64)
 
 
@@ -186,10 +213,10 @@ class _DiscreteRisk:
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         parameter = self.parameter(theta if where is None else where)
-        table = jax.vmap(self.family.log_mass)(parameter)
+        table = jax.vmap(self.family.mass)(parameter)
         points = self.family.outcomes()
         columns = np.arange(points.shape[1])
-        weights = jnp.exp(jnp.sum(table[columns, points.astype(jnp.int64)], axis=1))
+        weights = jnp.prod(table[columns, points.astype(jnp.int64)], axis=1)
         return jnp.sum(weights * jax.vmap(lambda z: self.loss(theta, z))(points))
 
 
@@ -202,9 +229,14 @@ class Bernoulli(_Discrete):
     def __post_init__(self) -> None:
         whole("width", self.width, 1, int(np.log2(MOST_OUTCOMES)))
 
-    def log_mass(self, parameter: Array) -> Array:
-        """log(1 − f), log f."""
-        return jnp.log(jnp.maximum(jnp.stack([1.0 - parameter, parameter]), 1e-300))
+    def mass(self, parameter: Array) -> Array:
+        """1 − f, f."""
+        return jnp.stack([1.0 - parameter, parameter])
+
+    @property
+    def largest(self) -> float:
+        """1."""
+        return 1.0
 
     def fault(self, parameter: Array) -> str | None:
         """A probability."""
@@ -220,7 +252,7 @@ class Poisson(_Discrete):
     """`width` independent counts of mean f; outcomes above `most` are counted as `most`."""
 
     width: Any = 1
-    most: Any = 100
+    most: Any = 60
 
     def __post_init__(self) -> None:
         whole("width", self.width, 1)
@@ -230,13 +262,16 @@ class Poisson(_Discrete):
                 f"`(most + 1) ** width` must be at most {MOST_OUTCOMES}, the outcomes to sum over, but is {outcomes}"
             )
 
-    def log_mass(self, parameter: Array) -> Array:
-        """z log f − f − log z!, the last outcome holding what is left."""
-        counts = jnp.arange(self.most + 1.0)
-        rate = jnp.maximum(parameter, 1e-300)
-        logs = counts * jnp.log(rate) - rate - jax.scipy.special.gammaln(counts + 1.0)
-        left = 1.0 - jnp.sum(jnp.exp(logs[:-1]))
-        return logs.at[-1].set(jnp.log(jnp.maximum(left, 1e-300)))
+    def mass(self, parameter: Array) -> Array:
+        """f^z e^(−f)/z!, the last outcome holding what is left."""
+        factors = parameter / jnp.arange(1.0, self.most)
+        chances = jnp.exp(-parameter) * jnp.concatenate([jnp.ones(1), jnp.cumprod(factors)])
+        return jnp.concatenate([chances, jnp.maximum(1.0 - jnp.sum(chances), 0.0)[None]])
+
+    @property
+    def largest(self) -> float:
+        """Any: what is above `most` counts as `most`."""
+        return float("inf")
 
     def fault(self, parameter: Array) -> str | None:
         """A mean well below `most`."""
@@ -264,11 +299,15 @@ class Mixture:
     components: Any
 
     def __init__(self, components: Sequence[Any]) -> None:
+        if not all(hasattr(item, "log_density") for item in components):
+            raise TypeError(f"`components` must be families such as performative.Normal, but got {components!r}")
         widths = {item.width for item in components}
         if len(widths) != 1:
             raise ValueError(
                 f"`components` must be at least one family, all of one width, but got the widths {sorted(widths)}"
             )
+        if len({item.discrete for item in components}) > 1:
+            raise ValueError("`components` must all have a density or all be discrete, but got some of both")
         assign(self, components=tuple(components))
 
     @property
@@ -285,6 +324,11 @@ class Mixture:
     def by_mean(self) -> bool:
         """No: the mean of Z does not tell the weights."""
         return False
+
+    @property
+    def discrete(self) -> bool:
+        """As the components are."""
+        return bool(self.components[0].discrete)
 
     def normals(self, n: int) -> int:
         """One to choose the component, and what the hungriest component takes."""

@@ -64,6 +64,11 @@ class BestResponse:
     def __call__(self, theta: Array, z: Array) -> Array:
         """(x', y)."""
         x, y = z[:-1], z[-1]
+        if theta.shape[0] not in (x.shape[0], x.shape[0] + 1):
+            raise ValueError(
+                f"a decision must hold one weight for each of {x.shape[0]} features, and an intercept or none, but holds "
+                f"{theta.shape[0]} numbers"
+            )
         weights = self.wanted * theta[: x.shape[0]]
         effort = jnp.ones(())
         if self.logistic:
