@@ -1,6 +1,6 @@
-"""The full comparison, 10⁵ deployments × 20 realisations of every method on every problem, and the table of docs/compare.md.
+"""The full comparison, 10⁵ deployments × 20 realisations of every method on every problem.
 
-`python -m benchmarks.compare` runs it, writes docs/compare/ and says how long it took.
+`python -m benchmarks.compare` runs it, writes docs/compare/, prints a table and says how long it took.
 """
 
 import json

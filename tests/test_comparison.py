@@ -23,10 +23,10 @@ def small():
 
 
 def test_all_methods_have_the_same_budget_and_spend_it():
-    """Up to what is left of a round: 2 for the pairs of apda, 10 for the arms, 30 for the minimisations."""
+    """Up to what is left of a round: 2 for the pairs of apda, 30 for the arms and the minimisations."""
     dataset = small().results["gaussian-mean"]
     spent = dataset["deployments"].isel(point=-1)
-    for name, each in {"apda": 2, "rgd": 1, "rrm": 30, "confidence": 10}.items():
+    for name, each in {"apda": 2, "rgd": 1, "rrm": 30, "confidence": 30}.items():
         assert 900 - each < float(spent.sel({"method": name})) <= 900
 
 

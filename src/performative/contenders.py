@@ -133,7 +133,9 @@ CONTENDERS: dict[str, Maker] = {
     "two-point": lambda case, scale: field.two_point(
         case.problem, step=scale.step(2 / 3), exploration=scale.probe(1 / 6)
     ),
-    "confidence": lambda case, scale: field.confidence_bounds(case.problem, sensitivity=scale.sensitivity),
+    "confidence": lambda case, scale: field.confidence_bounds(
+        case.problem, sensitivity=scale.sensitivity, samples=max(10, int(np.sqrt(scale.deployments)))
+    ),
 }
 """The built-in methods by name."""
 

@@ -21,7 +21,7 @@ ACCURACY = 1e-9
 
 
 class Case(NamedTuple):
-    """A standard problem with its answers, which come from closed forms and not from the library's solvers.
+    """A standard problem with its answers, from closed forms; the paper's two take some from the certified solvers.
 
     `risk` is PR(θ); `stable.risk` is PR at the stable point. What a method may be told comes after: `shift` and `prior`, the
     structure of the effect and a first guess of it, where it is structured; `family`, the form of the density p(·; f);
