@@ -177,7 +177,7 @@ def test_the_command_ranks_a_method_of_ones_own_and_writes_its_files(tmp_path):
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert re.search(r"\d +SignDescent +[-\d.]+ +[\d.]+", ran.stdout)
+    assert re.search(r"\d.? +SignDescent +[-\d.]+ +[\d.]+", ran.stdout)
     assert max(len(line) for line in ran.stdout.splitlines()) <= 80
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["method"] for row in summary["problems"]["gaussian-mean"]} == {"own_method:SignDescent", "rgd"}
