@@ -196,7 +196,8 @@ def test_at_strong_sensitivity_the_stable_point_is_there_but_repetition_leads_aw
     np.testing.assert_allclose(
         pf.performative_optimum(one.problem, one.environment).decision, one.optimum.decision, atol=1e-5
     )
-    mean, effect = one.environment.base.mean, one.known_effect
+    world = getattr(one.environment, "world", one.environment)  # behind a formula
+    mean, effect = world.base.mean, one.known_effect
     theta = one.stable.decision + 1e-3
     for _ in range(20):  # without the constraint, which is slack here
         theta = (effect @ theta + mean) / 1.5
