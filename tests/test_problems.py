@@ -136,7 +136,11 @@ def test_the_points_without_a_closed_form_are_those_of_scipy(name):
 def test_the_density_is_that_of_the_samples(name):
     """It has the family's form, scores average to zero, and ∇PR = E[∇ℓ + ℓ ∇log p]; of one number, it integrates to one."""
     one = case(name)
-    world, loss, theta = one.environment, one.problem.loss, 0.5 * one.optimum.decision
+    world, loss, theta = (
+        getattr(one.environment, "world", one.environment),
+        one.problem.loss,
+        0.5 * one.optimum.decision,
+    )
 
     @jax.jit
     def averaged(z, theta):
@@ -196,8 +200,7 @@ def test_at_strong_sensitivity_the_stable_point_is_there_but_repetition_leads_aw
     np.testing.assert_allclose(
         pf.performative_optimum(one.problem, one.environment).decision, one.optimum.decision, atol=1e-5
     )
-    world = getattr(one.environment, "world", one.environment)  # behind a formula
-    mean, effect = world.base.mean, one.known_effect
+    mean, effect = one.environment.base.mean, one.known_effect
     theta = one.stable.decision + 1e-3
     for _ in range(20):  # without the constraint, which is slack here
         theta = (effect @ theta + mean) / 1.5
