@@ -82,6 +82,7 @@ def test_densities_integrate_scores_to_zero_and_give_the_gradient(name):
         assert np.all(np.abs(drawn.mean(axis=0) - expected) <= 5 * error + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["normal", "bernoulli", "poisson", "mixture", "strategic, logistic"])
 def test_the_optimum_is_found_in_any_of_them(name):
     world, problem = WORLDS[name], pf.Problem(squared, pf.Box([-1.0, -1.0], [1.0, 1.0]))

@@ -138,6 +138,7 @@ def test_perfgd_follows_a_mean_that_is_not_linear_where_a_location_method_is_mis
     assert abs(last(runs, "two-stage")[0] + 2 / 3) > 0.08
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bernoulli", "poisson"])
 def test_perfgd_serves_exponential_families(name):
     """ℓ = −θz + ½θ² in one dimension: PR = −θf(θ) + ½θ², the optimum by a fine grid."""
