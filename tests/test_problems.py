@@ -166,8 +166,9 @@ def test_the_density_is_that_of_the_samples(name):
 def test_what_a_method_may_be_told_is_there_where_it_exists():
     for name in problems.names():
         one = case(name)
-        assert (one.known_effect is None) == (not isinstance(one.environment, pf.LocationFamily))
-        assert one.known_effect is None or np.array_equal(one.known_effect, one.environment.effect)
+        world = getattr(one.environment, "world", one.environment)
+        assert (one.known_effect is None) == (not isinstance(world, pf.LocationFamily))
+        assert one.known_effect is None or np.array_equal(one.known_effect, world.effect)
         assert (one.shift is None) == (one.prior is None) == (name != "regression")
         assert (one.density is None) == (one.family is None) == (name in ("regression", "spam", "credit"))
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from performative import __version__, problems
@@ -21,7 +19,7 @@ from performative.contenders import CONTENDERS, Maker, Scale, maker, on_problem,
 from performative.precision import precise
 from performative.problems import Case
 from performative.randomness import new_key
-from performative.simulation import NonFiniteWarning, require_method, simulate
+from performative.simulation import NonFiniteWarning, rehearse, require_method, simulate
 from performative.validation import MOST_SEED, whole
 
 if TYPE_CHECKING:
@@ -159,21 +157,11 @@ def _looks(method: Any, task: Task) -> tuple[list[int], list[int]]:
 
 
 def _cost(method: Any, environment: Any) -> tuple[int, int]:
-    """How many deployments the warm-up takes, and each later round: traced, without computing anything."""
-    costs = []
-
-    def two_rounds(key: Any) -> None:
-        state = method.init(key)
-        for _ in range(2):
-            decisions, wanted = method.ask(state, key), method.wanted(state)
-            costs.append(int(decisions.shape[0]) * int(wanted))
-            samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
-            state = method.tell(state, decisions, samples)
-
+    """How many deployments the warm-up takes, and each later round."""
     with precise():
-        jax.eval_shape(two_rounds, new_key(0))
+        first, second = rehearse(method, environment)
         opens = int(method.init(new_key(0)).round) == 0
-    return (costs[0], costs[1]) if opens else (0, costs[0])
+    return (first, second) if opens else (0, first)
 
 
 def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from performative.precision import in_float64
-from performative.primal_dual import checked
+from performative.primal_dual import State, checked
 from performative.problem import Problem
 from performative.pytrees import changed, pytree
 from performative.validation import Floats
@@ -33,16 +33,6 @@ class Searched:
     count: Any
     losses: Any
     squares: Any
-
-
-@pytree()
-class SearchState:
-    """The arm to deploy next and its decision; no multipliers are moved, since every arm is feasible."""
-
-    round: Any
-    decision: Any
-    multipliers: Any
-    belief: Any
 
 
 @pytree("samples")
@@ -64,39 +54,39 @@ class ConfidenceBounds:
         return changed(self, problem=self.problem.of_dimension(dimension))
 
     @in_float64
-    def init(self, key: Array) -> SearchState:
-        """Nothing deployed."""
+    def init(self, key: Array) -> State:
+        """Nothing deployed. The multipliers stay 0, since every arm is feasible."""
         count = self.arms.shape[0]
         belief = Searched(jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
         start = jnp.asarray(self.arms)[self.first]
-        return SearchState(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), belief)
+        return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), belief)
 
     @property
     def normals(self) -> int:
         """None: optimism explores."""
         return 0
 
-    def ask(self, state: SearchState, key: Array) -> Array:
+    def ask(self, state: State, key: Array) -> Array:
         """The arm with the least lower bound."""
         return self.decide(state, jnp.zeros(0))
 
-    def decide(self, state: SearchState, normals: Array) -> Array:
+    def decide(self, state: State, normals: Array) -> Array:
         """The arm with the least lower bound."""
         return jnp.asarray(state.decision)[None]
 
-    def wanted(self, state: SearchState) -> int:
+    def wanted(self, state: State) -> int:
         """`samples`."""
         return int(self.samples)
 
     @in_float64
-    def tell(self, state: SearchState, decisions: Array, samples: Array) -> SearchState:
+    def tell(self, state: State, decisions: Array, samples: Array) -> State:
         """The losses of all arms on what was seen, and the next arm."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be one arm, but got {decisions.shape[0]} decisions")
         return _search(self, state, decisions[0], samples[0])
 
-    def _search(self, state: SearchState, decision: Array, z: Array) -> SearchState:
+    def _search(self, state: State, decision: Array, z: Array) -> State:
         arms = jnp.asarray(self.arms)
         at = jnp.argmin(jnp.sum((arms - decision) ** 2, axis=1))
         own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)
@@ -108,7 +98,7 @@ class ConfidenceBounds:
             old.squares + own[:, None] * jnp.sum(seen * seen, axis=1)[None, :],
         )
         best = jnp.argmin(self.lower_bounds(belief, state.round))
-        return SearchState(state.round + 1, arms[best], state.multipliers, belief)
+        return State(state.round + 1, arms[best], state.multipliers, belief)
 
     def lower_bounds(self, belief: Searched, t: Array) -> Array:
         """The largest lower bound on PR of each arm (G,) that the deployed arms give."""

@@ -165,7 +165,7 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
             _check_names(name, method, known)
         if index == 0:
             for method in chosen.values():
-                _rehearse(method, place)
+                rehearse(method, place)
         if knows_risk(place):
             if best is None:
                 same = (id(instance(problem, index) or known), id(place))
@@ -202,13 +202,15 @@ def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:
     return sorted({1, rounds, *chosen})
 
 
-def _rehearse(method: Any, environment: Any) -> None:
-    """Trace two rounds without computing anything, so that parts that do not fit are refused at the door."""
+def rehearse(method: Any, environment: Any) -> list[int]:
+    """How many deployments the first two rounds take: traced without computing anything, parts that do not fit are refused."""
+    costs = []
 
     def two_rounds(key: Any) -> Any:
         state = method.init(key)
         for _ in range(2):  # a warm-up and a round
             decisions, wanted = method.ask(state, key), method.wanted(state)
+            costs.append(int(decisions.shape[0]) * int(wanted))
             samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
             if samples.ndim != 3 or samples.shape[1] != wanted:
                 raise ValueError(
@@ -219,6 +221,7 @@ def _rehearse(method: Any, environment: Any) -> None:
         return state
 
     jax.eval_shape(two_rounds, new_key(0))
+    return costs
 
 
 def _only_problem(methods: Mapping[str, Any]) -> Problem:

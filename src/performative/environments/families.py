@@ -174,7 +174,7 @@ class _Discrete:
 
     def mass(self, parameter: Array) -> Array:
         """P(0), P(1), … of one entry."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define mass(parameter)")
 
     def draw(self, normals: Array, parameter: Array) -> Array:
         """The inverse of the distribution function at Φ of the numbers."""
@@ -193,7 +193,7 @@ class _Discrete:
     @property
     def largest(self) -> float:
         """The largest number that counts as an outcome."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define largest")
 
     def risk(self, problem: Problem, parameter: Any, steps: int | None = None) -> Any:
         """A sum over all outcomes."""

@@ -53,7 +53,7 @@ class Reacting:
 
     def react(self, theta: Array, z0: Array) -> Array:
         """The sample (k,) that the individual z₀ of the base becomes under θ."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define react(theta, z0)")
 
     def normals(self, n: int) -> int:
         """How many standard normal numbers n samples take."""
