@@ -12,8 +12,8 @@ DIRECTORY = Path(__file__).parent.parent / "docs" / "compare"
 
 def table(summary):
     """Regret per deployment, a line a problem; bold where no method is better, † where constraints were broken."""
-    from performative.comparison import BROKEN
     from performative.contenders import CONTENDERS
+    from performative.judging import BROKEN
 
     lines = [f"| | {' | '.join(CONTENDERS)} |", "|---" * (len(CONTENDERS) + 1) + "|"]
     for problem, rows in summary["problems"].items():

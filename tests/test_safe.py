@@ -48,7 +48,7 @@ def told(method, environment, rounds, seed=0):
 # Safety.
 
 
-@settings(max_examples=15, deadline=None)  # each compiles a pull of its own, for fifty candidates
+@settings(max_examples=8, deadline=None)  # each compiles a pull of its own, for fifty candidates
 @given(st.integers(0, 2**32 - 1))
 def test_what_is_pulled_is_feasible_and_what_is_feasible_stays(seed):
     random = np.random.default_rng(seed)

@@ -139,7 +139,7 @@ def _print_comparison(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from performative.comparison import BROKEN, ranking
+    from performative.judging import BROKEN, ranking
 
     console = Console()
     for name, dataset in found.results.items():

@@ -1,4 +1,4 @@
-"""Methods side by side on problems with known answers: equal budgets of deployments, paired noise, and an honest ranking."""
+"""Methods side by side on problems with known answers: equal budgets of deployments, paired noise."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 from performative import __version__, problems
 from performative.batches import pack, unpack
 from performative.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
+from performative.judging import ranking
 from performative.precision import precise
 from performative.problems import Case
 from performative.randomness import new_key
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 POINTS = 30
 """How many numbers of deployments are recorded, log-spaced."""
-LEVEL = 0.05
-"""The chance, for all pairs together, of telling two equal methods apart."""
-BROKEN = 1e-6
-"""The largest deployed violation that counts as none."""
 VARIABLES = ("regret", "deployed_regret", "violation", "deployed_violation", "distance", "stable_distance")
 
 
@@ -249,75 +246,6 @@ def _dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:
     dataset = xr.Dataset(variables, {"method": list(ran)})
     dataset.attrs = {"problem": case.name, "title": case.title, "reference": case.reference}
     return dataset
-
-
-class Row(NamedTuple):
-    """One line of the ranking: means at the end of the budget, with half the width of their 95 % intervals."""
-
-    rank: int
-    method: str
-    deployed_regret: tuple[float, float]
-    regret: tuple[float, float]
-    deployed_violation: float
-    distance: tuple[float, float]
-    stable_distance: tuple[float, float]
-    seconds: float
-    deployments: int
-    alike: tuple[str, ...]
-
-
-def ranking(dataset: xr.Dataset) -> list[Row]:
-    """Methods by their regret per deployment, those first that no other beats.
-
-    A method's rank is 1 plus the number of methods that are better by a paired t-test over realisations, at 5 % for all pairs
-    together (Holm 1979); `alike` names those it cannot be told apart from. Methods with the same rank are in the order of
-    their means, those that left the finite numbers last.
-    """
-    from scipy import stats
-
-    final = dataset.isel(point=-1)
-    names = [str(name) for name in dataset.method.values]
-    values = {name: final["deployed_regret"].sel({"method": name}).values for name in names}
-    finite = [name for name in names if np.all(np.isfinite(values[name]))]
-    pairs = []
-    for one, other in itertools.combinations(finite, 2):
-        apart = values[one] - values[other]
-        spread = float(np.std(apart, ddof=1))
-        chance = float(stats.ttest_1samp(apart, 0.0).pvalue) if spread > 0 else float(np.all(apart == 0))
-        pairs.append((chance, one, other))
-    better: dict[str, set[str]] = {name: set() for name in names}
-    alike: dict[str, set[str]] = {name: set() for name in names}
-    told = True
-    for index, (chance, one, other) in enumerate(sorted(pairs)):
-        told = told and chance <= LEVEL / (len(pairs) - index)
-        if not told:
-            alike[one].add(other)
-            alike[other].add(one)
-        else:
-            worse, best = (one, other) if values[one].mean() > values[other].mean() else (other, one)
-            better[worse].add(best)
-    quantile = float(stats.t.ppf(0.975, dataset.sizes["realization"] - 1))
-
-    def interval(variable: str, name: str) -> tuple[float, float]:
-        drawn = final[variable].sel({"method": name}).values
-        return float(np.mean(drawn)), quantile * float(np.std(drawn, ddof=1)) / math.sqrt(len(drawn))
-
-    rows = [
-        Row(
-            rank=1 + len(better[name]) if name in finite else len(names),
-            method=name,
-            deployed_regret=interval("deployed_regret", name),
-            regret=interval("regret", name),
-            deployed_violation=float(final["deployed_violation"].sel({"method": name}).max()),
-            distance=interval("distance", name),
-            stable_distance=interval("stable_distance", name),
-            seconds=float(final["seconds"].sel({"method": name})),
-            deployments=int(final["deployments"].sel({"method": name})),
-            alike=tuple(other for other in names if other in alike[name]),
-        )
-        for name in names
-    ]
-    return sorted(rows, key=lambda row: (row.rank, row.method not in finite, row.deployed_regret[0]))
 
 
 def write(comparison: Comparison, directory: Path) -> None:

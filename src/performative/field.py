@@ -242,7 +242,8 @@ def saddle(
     The problem's loss is φ, its decision (x, y), and `ascending` lists which numbers of it are y. Descent in x and ascent in y
     on the data that (x, y) induced; it converges to the equilibrium point, which is a saddle point on the very data it
     induces, if φ is strongly convex in x and strongly concave in y and the reaction is weak against both. With nothing
-    ascending it is `repeated_gradient`.
+    ascending it is `repeated_gradient`. An equilibrium is no minimum of φ: of what `simulate` records, `decision` and the
+    constraints are to be looked at, and not the regret.
     """
     problem = _of(problem, start)
     signs = np.ones(problem.dimension)

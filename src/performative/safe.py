@@ -209,8 +209,12 @@ class SafePrimalDual:
             raise ValueError(
                 f"more than {d + 2} samples must have been told for standard errors, but there are {belief.count}"
             )
-        free = belief.count - 1.0 - d
-        covariance = belief.scatter / free
+        known = [np.asarray(part) for part in _confident(self, state, draws)]
+        return Confidence(known[0], known[1], *(float(part) for part in known[2:]))
+
+    def _confident(self, state: SafeState, draws: int) -> tuple[Array, ...]:
+        belief, d = state.belief, self.normals
+        covariance = belief.scatter / (belief.count - 1.0 - d)
         left = jnp.eye(covariance.shape[0])
         if self.unmoved:  # what the unmoved data tell of the noise of the others is known
             moved = np.ones(covariance.shape[0])
@@ -223,13 +227,13 @@ class SafePrimalDual:
             return jax.jacfwd(lambda theta: self.shift(effect, theta))(jnp.zeros(d))
 
         if not self.structured:
-            errors = np.sqrt(np.outer(np.diag(noise), np.diag(belief.inverse)))
+            errors = jnp.sqrt(jnp.outer(jnp.diag(noise), jnp.diag(belief.inverse)))
         else:
             parts = jax.jacfwd(spread_out)(belief.effect).reshape(noise.shape[0], d, belief.effect.size)
             if self.overlap is not None:
                 parts = parts @ jnp.asarray(self.overlap)
             variances = jnp.einsum("kdp,kl,de,lep->p", parts, noise, belief.inverse, parts)
-            errors = np.sqrt(np.asarray(variances)).reshape(belief.effect.shape)
+            errors = jnp.sqrt(variances).reshape(belief.effect.shape)
         reference = self.safety(self.problem, jnp.asarray(self.start))
 
         def risk(effect: Array) -> Array:
@@ -239,21 +243,21 @@ class SafePrimalDual:
             return self.predicted_risk(belief, effect, reference) - risk(effect)
 
         at_decision, at_reference = self._losses(belief, state.decision, draws), self._losses(belief, reference, draws)
-        averaged = belief.count if belief.kept is None else jnp.minimum(belief.count, self.reservoir)
-        results = []
+        averaged, drawn = belief.count, jnp.ones(at_decision.shape, bool)
+        if belief.kept is not None:
+            averaged, drawn = jnp.minimum(belief.count, self.reservoir), jnp.arange(self.reservoir) < belief.count
+        results: list[Array] = []
         for value, losses in ((risk, at_decision), (gain, at_reference - at_decision)):
             slope = spread_out(jax.grad(value)(belief.effect))
             learnt = jnp.sum(slope * (noise @ slope @ belief.inverse))
-            results += [float(value(belief.effect)), float(jnp.sqrt(jnp.var(losses) / averaged + learnt))]
-        return Confidence(np.asarray(belief.effect), errors, *results)
+            results += [value(belief.effect), jnp.sqrt(jnp.var(losses, where=drawn) / averaged + learnt)]
+        return (belief.effect, errors, *results)
 
     def _losses(self, belief: Regression, theta: Array, draws: int) -> Array:
         """ℓ(θ; Z) for data as they are predicted at θ."""
         if belief.kept is not None:
-            rows = belief.kept[: int(min(float(belief.count), self.reservoir))]
-            data = jax.vmap(lambda row: row[self.normals :] + self.shift(belief.effect, theta - row[: self.normals]))(
-                rows
-            )
+            where, z = belief.kept[:, : self.normals], belief.kept[:, self.normals :]
+            data = jax.vmap(lambda x, z: z + self.shift(belief.effect, theta - x))(where, z)
         else:
             values, vectors = jnp.linalg.eigh(belief.scatter / belief.count)
             white = standard_normal(belief.key, draws * values.shape[0]).reshape(draws, -1)
@@ -468,3 +472,4 @@ class SafePrimalDual:
 
 _advance = jax.jit(SafePrimalDual._advance)
 _decided = jax.jit(SafePrimalDual._decided)
+_confident = jax.jit(SafePrimalDual._confident, static_argnames="draws")

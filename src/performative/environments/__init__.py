@@ -2,7 +2,8 @@
 
 from performative.environments.bases import Base, Empirical, Gaussian
 from performative.environments.closed_form import ClosedForm
-from performative.environments.families import Bernoulli, Family, Mixture, Normal, ParametricFamily, Poisson
+from performative.environments.discrete import Bernoulli, Poisson
+from performative.environments.families import Family, Mixture, Normal, ParametricFamily
 from performative.environments.games import LocationGame
 from performative.environments.location import Environment, LocationFamily, apply_effect
 from performative.environments.reaction import QuadratureWarning, Reaction
