@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export UV_PYTHON_DOWNLOADS := never
+# What one test compiles, the others need not compile again.
+COMPILED := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/$(VENV)/compiled JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 
 .PHONY: demo test test-slow bench compare scaling theory safe lock clean
 
@@ -13,10 +15,10 @@ test: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+	$(COMPILED) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.ready
-	$(BIN)/python -m pytest -q -n 2 -m slow
+	$(COMPILED) $(BIN)/python -m pytest -q -n 2 -m slow
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks

@@ -254,7 +254,7 @@ def test_samples_may_be_several():
     assert float(states[-1].belief.count) == 250.0
 
 
-@pytest.mark.parametrize("factor", [1.0, 10.0])
+@pytest.mark.parametrize("factor", [10.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_a_structured_effect_is_learnt_whatever_its_scale(factor):
     """shift = c·a·θ: the same trajectory for every c, and standard errors that shrink with c."""
     problem, _ = small()
@@ -296,7 +296,11 @@ def test_data_that_the_effect_cannot_move_make_it_known_sooner():
 
 
 @pytest.mark.parametrize(
-    ("theta_unit", "z_unit", "loss_unit"), [(1e3, 1.0, 1.0), (1.0, 1e3, 1.0), (1.0, 1.0, 1e3), (1e-3, 1e2, 1e3)]
+    ("theta_unit", "z_unit", "loss_unit"),
+    [
+        (1e-3, 1e2, 1e3),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1e3, 1.0, 1.0), (1.0, 1e3, 1.0), (1.0, 1.0, 1e3))),
+    ],
 )
 def test_units_do_not_matter(theta_unit, z_unit, loss_unit):
     """θ' = aθ, z' = bz, ℓ' = cℓ: the same decisions in the new units, on the same random numbers."""

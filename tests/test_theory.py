@@ -101,7 +101,7 @@ def test_the_model_meets_every_assumption(bound):
     assert constants.horizon == 32
 
 
-@pytest.mark.parametrize("bound", [ACTIVE, SLACK])
+@pytest.mark.parametrize("bound", [ACTIVE, pytest.param(SLACK, marks=pytest.mark.slow)])
 def test_runs_stay_below_the_bounds_of_the_theorem(bound):
     """Means over 50 realisations of all four sums, at four horizons; the ratios say the bounds are not vacuous."""
     _, _, constants = model(bound)
@@ -255,6 +255,7 @@ def test_the_regression_loss_is_not_strongly_convex():
             assert np.linalg.matrix_rank(hessian, tol=1e-9) == regression.TASKS < len(hessian)
 
 
+@pytest.mark.slow
 def test_the_error_of_the_base_samples_is_larger_at_a_decision_that_knows_them():
     """Slip 20: at a fixed decision the mean square error is σ²/n, at one chosen from the samples it is more."""
     random = np.random.default_rng(0)
