@@ -11,9 +11,9 @@ import os
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -29,6 +29,8 @@ LANES = 50
 SAVE_EVERY = 10.0
 """Seconds between checkpoints: what a killed process loses at most, next to the compiled call under way."""
 
+T = TypeVar("T")
+Result = TypeVar("Result")
 Recorded = dict[str, dict[str, np.ndarray[Any, Any]]]
 Piece = list[Recorded]
 """What a batch has to show: snapshots at the first so many recorded rounds."""
@@ -199,16 +201,30 @@ def _stops(start: int, end: int, chunk: int | None) -> Iterator[int]:
 def _spread(jobs: Sequence[Job], workers: int, cluster: str | None) -> Iterator[Piece]:
     import joblib
 
-    calls = (joblib.delayed(_run_packed)(pack(job)) for job in jobs)
     if cluster is None:
-        yield from joblib.Parallel(n_jobs=workers, return_as="generator")(calls)
+        yield from in_processes(run_job, jobs, workers)
         return
     with _backend(cluster):
-        yield from joblib.Parallel(n_jobs=-1)(calls)
+        yield from joblib.Parallel(n_jobs=-1)(joblib.delayed(_run_packed)(pack(job)) for job in jobs)
 
 
 def _run_packed(job: bytes) -> Piece:
     return run_job(unpack(job))
+
+
+def in_processes(function: Callable[[T], Result], things: Iterable[T], workers: int) -> Iterator[Result]:
+    """function(thing) for all things, in order, by so many processes of one core each."""
+    import joblib
+
+    calls = (joblib.delayed(_on_one_core)(pack((function, thing))) for thing in things)
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        yield from joblib.Parallel(n_jobs=workers, batch_size=1, return_as="generator")(calls)
+
+
+def _on_one_core(packed: bytes) -> Any:
+    os.environ.setdefault("NPROC", "1")  # XLA's threads, which would stand in the way of the other processes'
+    function, thing = unpack(packed)
+    return function(thing)
 
 
 def pack(thing: Any) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from performative import __version__, problems
-from performative.batches import pack, unpack
+from performative.batches import in_processes
 from performative.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
 from performative.judging import ranking
 from performative.precision import precise
@@ -165,24 +165,20 @@ def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:
     """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
     if workers == 1 or len(tasks) < 2:
         return [_run(task) for task in tasks]
-    import joblib
-
     groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
     if len(groups) < 2 * workers:
         groups = [[task] for task in tasks]
     largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # Compiled programs add up, and a process that holds many of them is replaced.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
-        ran = joblib.Parallel(n_jobs=workers, batch_size=1)(
-            joblib.delayed(_run_packed)(pack(groups[index])) for index in largest_first
-        )
+        ran = list(in_processes(_run_group, [groups[index] for index in largest_first], workers))
     by_group = dict(zip(largest_first, ran, strict=True))
     return [run for index in range(len(groups)) for run in by_group[index]]
 
 
-def _run_packed(packed: bytes) -> list[Ran | Skipped]:
-    return [_run(task) for task in unpack(packed)]
+def _run_group(tasks: list[Task]) -> list[Ran | Skipped]:
+    return [_run(task) for task in tasks]
 
 
 def _run(task: Task) -> Ran | Skipped:
