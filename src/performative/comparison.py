@@ -86,8 +86,7 @@ def compare(
         rounds = whole("rounds", rounds, 1)
     tasks = []
     for case in cases:
-        scale = scale_of(case, deployments if rounds is None else rounds)
-        tasks += [Task(case, name, own, scale, rounds, realizations, seed) for name, own in entrants.items()]
+        tasks += [Task(case, name, own, deployments, rounds, realizations, seed) for name, own in entrants.items()]
     done = _run_all(tasks, workers)
     results = {}
     for case in cases:
@@ -108,7 +107,7 @@ class Task(NamedTuple):
     case: Case
     name: str
     own: Maker | None
-    scale: Scale
+    deployments: int
     rounds: int | None
     realizations: int
     seed: int
@@ -144,7 +143,7 @@ def _require_distinct(what: str, names: list[str]) -> None:
 def _looks(method: Any, task: Task) -> tuple[list[int], list[int]]:
     """The rounds to look at a method, as far as its budget goes, and the deployments it has made by then."""
     opening, each = _cost(method, task.case.environment)
-    budget = task.scale.deployments
+    budget = task.deployments
     most = (budget - opening) // each if task.rounds is None else task.rounds
     if most < 1:
         raise ValueError(f"`deployments` must pay for a warm-up of {opening} and a round of {each}, but is {budget}")
@@ -164,7 +163,7 @@ def _cost(method: Any, environment: Any) -> tuple[int, int]:
 def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:
     """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
     if workers == 1 or len(tasks) < 2:
-        return [_run(task) for task in tasks]
+        return _run_group(tasks)
     groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
     if len(groups) < 2 * workers:
         groups = [[task] for task in tasks]
@@ -178,13 +177,20 @@ def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:
 
 
 def _run_group(tasks: list[Task]) -> list[Ran | Skipped]:
-    return [_run(task) for task in tasks]
+    """Tasks one after the other; the unit of a problem is measured once."""
+    scales: dict[str, Scale] = {}
+    done = []
+    for task in tasks:
+        if task.case.name not in scales:
+            scales[task.case.name] = scale_of(task.case, task.deployments if task.rounds is None else task.rounds)
+        done.append(_run(task, scales[task.case.name]))
+    return done
 
 
-def _run(task: Task) -> Ran | Skipped:
+def _run(task: Task, scale: Scale) -> Ran | Skipped:
     begun = time.monotonic()
     try:
-        method = (task.own or maker(task.name))(task.case, task.scale)
+        method = (task.own or maker(task.name))(task.case, scale)
         require_method(task.name, method)
         rounds, deployments = _looks(method, task)
     except (ValueError, TypeError) as error:

@@ -79,11 +79,11 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
                 np.where(shown, count, np.nan), np.maximum(low, 1e-300), high, color=colour, alpha=0.10, linewidth=0
             )
             handles.setdefault(str(name), line)
-        best = [np.nanmin(np.abs(line.get_ydata())) for line in axes.lines if np.any(np.isfinite(line.get_ydata()))]
+        drawn = np.concatenate([line.get_ydata() for line in axes.lines])
         axes.set_xscale("log")
         axes.set_yscale("log")
-        if best:
-            axes.set_ylim(bottom=0.5 * min(best))
+        if np.any(np.isfinite(drawn)):  # bands that reach below 0 have no end on this scale
+            axes.set_ylim(0.5 * np.nanmin(drawn), 2.0 * np.nanmax(drawn))
         axes.set_title(dataset.attrs["problem"], fontsize=10, loc="left")
         axes.set_xlabel("deployments")
         axes.grid(visible=True, which="major", linewidth=0.4, alpha=0.5)

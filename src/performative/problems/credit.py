@@ -59,7 +59,7 @@ def make(intercept: str = "penalised", strength: float = 1.0, penalty: float = 0
     problem = Problem(Partial(loss, penalties), Ball(RADIUS), dimension=4)
     best, kept = scoring.optimum(), scoring.stable()
     return Case(
-        name="credit",
+        name="credit" if intercept == "penalised" else "credit with a free intercept",
         title="Credit scoring of applicants who adapt",
         reference="Perdomo, Zrnic, Mendler-Dünner and Hardt 2020, Performative Prediction: strategic classification",
         problem=problem,
