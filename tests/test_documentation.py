@@ -101,12 +101,10 @@ def test_at_full_scale_the_stable_method_does_not_converge_where_the_reaction_is
     assert full_scale("regression")[10.0, "pd-ps"] > 1
 
 
-def test_tables_of_safe_apda_show_what_its_benchmark_wrote():
-    sys.path.insert(0, str(ROOT))
-    try:
-        from benchmarks import safe
-    finally:
-        sys.path.pop(0)
+def test_tables_of_safe_apda_show_what_its_benchmark_wrote(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import safe
+
     written = {
         name: json.loads((ROOT / "docs" / "safe" / f"{name}.json").read_text()) for name in ("main", "others", "parts")
     }
@@ -119,3 +117,11 @@ def test_tables_of_safe_apda_show_what_its_benchmark_wrote():
         assert row["ratio"] >= safe.TARGETS[name.split(",")[0]]
         assert row["violation"] <= 1e-12
         assert row["exponent"] <= -0.4
+
+
+def test_the_results_of_the_comparison_are_those_that_were_printed(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks.compare import table
+
+    text = (ROOT / "docs" / "compare.md").read_text()
+    assert table(json.loads((ROOT / "docs" / "compare" / "summary.json").read_text())) in text
