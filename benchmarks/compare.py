@@ -13,7 +13,6 @@ DIRECTORY = Path(__file__).parent.parent / "docs" / "compare"
 def table(summary):
     """Regret per deployment, a line a problem; bold where no method is better, † where constraints were broken."""
     from performative.contenders import CONTENDERS
-    from performative.judging import BROKEN
 
     lines = [f"| | {' | '.join(CONTENDERS)} |", "|---" * (len(CONTENDERS) + 1) + "|"]
     for problem, rows in summary["problems"].items():
@@ -27,7 +26,7 @@ def table(summary):
             mean = row["deployed_regret"][0]
             shown = "not finite" if mean is None else f"{mean:.2g}"
             shown = f"**{shown}**" if row["rank"] == 1 else shown
-            cells.append(shown + ("†" if (row["deployed_violation"] or 0) > BROKEN else ""))
+            cells.append(shown + ("†" if row["broke"] else ""))
         lines.append(f"| {problem} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -163,6 +163,11 @@ class DrawsAndForgets(Walker):
         return super().ask(state, key)
 
 
+class HasOneSeed(Walker):
+    def ask(self, state, key):
+        return super().ask(state, key)[:1] * 0.0 + state.decision + 0.1 * jax.random.normal(jax.random.key(0), (1, 2))
+
+
 class StartsSomewhere(Walker):
     def init(self, key):
         return changed(super().init(key), decision=jnp.array([0.1, 0.1 + 1e-12 * random.random()]))
@@ -391,6 +396,7 @@ def test_every_check_is_failed_by_a_method_that_fails_no_other():
         ("protocol", HasTooManyMultipliers, "`multipliers` must have shape (1,), but got (2,) in round 1"),
         ("protocol", Diverges, "`decision` must be finite, but got [inf inf] in round 2"),
         ("seeding", StartsSomewhere, "the global random state of Python must not be touched"),
+        ("seeding", HasOneSeed, "`ask` must explore with its key, but every round deploys the decision plus"),
         ("seeding", StartsAnew, "`init` must give the same bits for the same key"),
         ("seeding", AsksAnew, "`ask` must give the same bits for the same key"),
         ("seeding", LearnsAnew, "the same bits for the same seed, but differs in round 2"),

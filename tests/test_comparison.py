@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -66,12 +68,89 @@ def test_methods_that_cannot_serve_a_problem_say_so_and_the_others_run():
 
 
 def test_a_mistake_in_ones_own_method_does_not_cost_the_others():
-    makers = {"rgd": pf.repeated_gradient, "none": lambda problem: None, "broken": lambda problem: problem.nothing}
+    makers = {
+        "mine": pf.repeated_gradient,
+        "rgd": "rgd",
+        "none": lambda problem: None,
+        "broken": lambda problem: problem.nothing,
+        "grows": Grows,
+        "flat": Flat,
+    }
     found = pf.compare("spam", makers, deployments=20, realizations=2)
-    assert list(found.results["spam"].method.values) == ["rgd"]
+    assert list(found.results["spam"].method.values) == ["mine", "rgd"]
     reasons = {item.method: item.reason for item in found.skipped}
     assert "must be a method such as" in reasons["none"]
-    assert reasons["broken"].startswith("AttributeError")
+    assert re.match(r"it failed with AttributeError at test_comparison.py:\d+: ", reasons["broken"])
+    assert "equal types" in reasons["grows"]
+    assert "`ask` must return decisions (b, 3), but returned (3,)" in reasons["flat"]
+
+
+class Grows:
+    """A state that is longer after every round."""
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    def init(self, key):
+        return Grown(jnp.asarray(1), jnp.zeros(self.problem.dimension), jnp.zeros(0), jnp.zeros(1))
+
+    def ask(self, state, key):
+        return state.decision[None]
+
+    def wanted(self, state):
+        return 1
+
+    def tell(self, state, decisions, samples):
+        return state._replace(round=state.round + 1, seen=jnp.concatenate([state.seen, jnp.zeros(1)]))
+
+
+class Flat(Grows):
+    def ask(self, state, key):
+        return state.decision
+
+
+class Grown(NamedTuple):
+    round: Any
+    decision: Any
+    multipliers: Any
+    seen: Any
+
+
+class Away(Grows):
+    """Deploys what is not in Θ, where the risk is lower."""
+
+    def ask(self, state, key):
+        return state.decision[None] - 2.0
+
+    def tell(self, state, decisions, samples):
+        return state._replace(round=state.round + 1)
+
+
+def test_what_leaves_the_decision_set_is_marked():
+    """PR = E(θ + 3 − z)² on [0, 1] is least at 0, and lower yet at −2."""
+    problem = pf.Problem(lambda theta, z: jnp.sum((theta + 3.0 - z) ** 2), pf.Box([0.0], [1.0]))
+    environment = pf.LocationFamily(pf.Gaussian([0.0], [0.01]), [[0.0]])
+    case = problems.Case(
+        name="a/b",
+        title="",
+        reference="",
+        problem=problem,
+        environment=environment,
+        risk=lambda theta: float(theta[0] + 3.0) ** 2 + 0.01,
+        optimum=pf.performative_optimum(problem, environment),
+        stable=pf.stable_point(problem, environment),
+    )
+    found = pf.compare(case, [pf.repeated_gradient, Away], deployments=20, realizations=2)
+    rows = {row.method: row for row in comparison.ranking(found.results["a/b"])}
+    assert rows["Away"].deployed_regret[0] < 0
+    assert rows["Away"].outside == pytest.approx(2.0)
+    assert rows["Away"].broke
+    assert not rows["repeated_gradient"].broke
+
+
+def test_functions_may_be_compared_with_names():
+    found = pf.compare("gaussian-mean", [pf.repeated_gradient, "rgd"], deployments=10, realizations=2)
+    assert list(found.results["gaussian-mean"].method.values) == ["repeated_gradient", "rgd"]
 
 
 def drawn(values):
@@ -112,6 +191,16 @@ def test_equal_methods_are_told_apart_in_at_most_a_twentieth_of_all_rankings():
     assert np.mean(wrong) <= 0.083
 
 
+def test_what_is_finite_and_immense_comes_last():
+    """Its variance is not finite, and no test could tell it from the others."""
+    random = np.random.default_rng(0)
+    values = np.stack([k + 0.1 * random.normal(size=20) for k in (1.0, 2.0, 1e200, 3.0)])
+    rows = comparison.ranking(drawn(values))
+    assert [row.method for row in rows] == ["a", "b", "d", "c"]
+    assert rows[0].rank == 1
+    assert rows[-1].rank == 4
+
+
 def test_methods_that_left_the_finite_numbers_come_last():
     values = np.array([[1.0, 2.0, 1.5], [np.inf, 1.0, np.nan], [0.1, 0.2, 0.15]])
     rows = comparison.ranking(drawn(values))
@@ -128,6 +217,8 @@ def test_methods_that_left_the_finite_numbers_come_last():
         ({"problem": "spam", "methods": ["nobody"]}, "`methods` must be among"),
         ({"problem": "spam", "methods": ["no_module_of_mine:thing"]}, "cannot be imported"),
         ({"problem": "spam", "methods": ["math:nothing"]}, "cannot be imported"),
+        ({"problem": "spam", "methods": [":nothing"]}, "`methods` must be among"),
+        ({"problem": "spam", "methods": {"mine": 3}}, "`methods` must be names or functions"),
         ({"problem": "spam", "methods": ["math:pi"]}, "must be a function of the problem"),
         ({"problem": "spam", "methods": ["rgd", "rgd"]}, "`methods` must have different names"),
         ({"problem": "spam", "deployments": 0}, "`deployments` must be a whole number >= 1"),
@@ -177,13 +268,33 @@ def test_the_command_ranks_a_method_of_ones_own_and_writes_its_files(tmp_path):
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert re.search(r"\d.? +SignDescent +[-\d.]+ +[\d.]+", ran.stdout)
+    assert re.search(r"\d.? +SignDescent +[-\d.e]+±[-\d.e]+ +[-\d.e]+±", ran.stdout)
     assert max(len(line) for line in ran.stdout.splitlines()) <= 80
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["method"] for row in summary["problems"]["gaussian-mean"]} == {"own_method:SignDescent", "rgd"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "gaussian-mean.nc", "summary.json", "figure.png", "figure.pdf",
     }  # fmt: skip
+
+
+def test_the_command_says_what_is_wrong_before_it_computes(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from performative.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "fails_on_import.py").write_text("nothing_of_this_name")
+    refused = CliRunner().invoke(app, ["compare", "spam", "--out", "file"], env={"COLUMNS": "200"})
+    assert refused.exit_code == 2
+    assert "`--out` must be a directory" in refused.output
+    refused = CliRunner().invoke(app, ["compare", "spam", "--methods", "fails_on_import:x"], env={"COLUMNS": "200"})
+    assert refused.exit_code == 2
+    assert "NameError" in refused.output
+    words = ["compare", "portfolio", "--methods", "confidence", "--deployments", "10", "--realizations", "2"]
+    nobody = CliRunner().invoke(app, [*words, "--workers", "1"], env={"COLUMNS": "200"})
+    assert nobody.exit_code == 1
+    assert "confidence does not run on portfolio" in nobody.output
 
 
 def test_the_method_of_the_documentation_keeps_all_rules():

@@ -244,9 +244,18 @@ def _protocol(trial: _Trial) -> str:
 def _seeding(trial: _Trial) -> str:
     """All randomness is in the keys: the same ones give the same bits.
 
-    The random state of NumPy and of Python, which all programs share, is neither used nor changed.
+    The random state of NumPy and of Python, which all programs share, is neither used nor changed. What explores does not explore
+    the same way in every round, as a method does that draws from one key of its own: with b ≤ d decisions it would never
+    see the other directions.
     """
     played = trial.played
+    rounds = [seen.deployed - seen.decision for seen in played[:-1] if seen.t >= 1]
+    explored = rounds[0]
+    stuck = len(explored) <= explored.shape[1] and np.any(explored) and len(rounds) > 1
+    stuck = stuck and all(other.shape == explored.shape and _gap(other, explored) < 1e-9 for other in rounds)
+    _expect(
+        not stuck, f"`ask` must explore with its key, but every round deploys the decision plus {explored.tolist()}"
+    )
     _expect_untouched(trial.random)  # since the very first run: what is compiled draws then, and never again
     state = trial.start()
     same = _same(_leaves(state), _leaves(trial.start()))

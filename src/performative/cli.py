@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,6 +118,10 @@ def compare(
 
     names = [name for given in methods or [] for name in given.split(",") if name]
     try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"`--out` must be a directory that can be written, but: {error}") from error
+    try:
         found = comparison.compare(
             problem or (),
             names,
@@ -132,6 +137,8 @@ def compare(
     if found.results:
         comparison.write(found, out)
         typer.echo(f"written to {out}: .nc by problem, summary.json, figure.png, figure.pdf")
+    else:
+        raise typer.Exit(1)
 
 
 def _print_comparison(found: Comparison) -> None:
@@ -144,32 +151,52 @@ def _print_comparison(found: Comparison) -> None:
     console = Console()
     for name, dataset in found.results.items():
         rows = ranking(dataset)
-        most = max(row.deployments for row in rows)
+        each = dataset.attrs.get("rounds")
         table = Table(
-            title=f"{name}: {most} deployments × {dataset.sizes['realization']} realisations, means at the end",
+            title=f"{name}: {dataset.attrs['deployments']} deployments" if each is None else f"{name}: {each} rounds",
+            caption=f"{dataset.sizes['realization']} realisations; ± half the width of a 95 % interval",
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
             pad_edge=False,
             show_edge=False,
         )
-        table.add_column("rank", justify="right", no_wrap=True)
+        table.add_column("", justify="right", no_wrap=True)
         table.add_column("method", no_wrap=True)
-        for label in ("regret a\ndeploym.", "± 95 %", "regret\nof θ", "largest\nviol.", "to\nopt.", "to\nstable", "s"):
+        labels = ["regret a\ndeployment", "regret\nof θ", "largest\nviol.", "to\noptimum", "to\nstable", "s"]
+        for label in labels if each is None else [*labels[:-1], "deploy-\nments"]:
             table.add_column(label, justify="right", no_wrap=True)
-        for row in rows:
-            broken = "0" if row.deployed_violation <= BROKEN else f"{row.deployed_violation:.2g}"
-            mean, half = row.deployed_regret
-            numbers = [f"{row.regret[0]:.2g}", broken, f"{row.distance[0]:.2g}", f"{row.stable_distance[0]:.2g}"]
-            called = row.method.rpartition(":")[2]  # a line has room for the function, not for its module
-            rank = f"{row.rank}†" if row.deployed_violation > BROKEN else f"{row.rank} "
-            table.add_row(rank, called, f"{mean:.3g}", f"{half:.1g}", *numbers, f"{row.seconds:.0f}")
+        shortened = [row.method.rpartition(":")[2] for row in rows]  # a line has room for functions, not for modules
+        for row, short in zip(rows, shortened, strict=True):
+            largest = max(row.deployed_violation, row.outside)
+            table.add_row(
+                f"{row.rank}†" if row.broke else f"{row.rank} ",
+                short if shortened.count(short) == 1 else row.method,
+                _with_interval(row.deployed_regret),
+                _with_interval(row.regret),
+                _short(largest) if largest > BROKEN else "0",
+                _with_interval(row.distance),
+                _with_interval(row.stable_distance),
+                f"{row.seconds:.0f}" if each is None else str(row.deployments),
+            )
         console.print(table)
         pairs = [(row.method, other) for row in rows for other in row.alike if row.method < other]
         alike = ", ".join(f"{one} ≈ {other}" for one, other in pairs) or "none"
-        console.print("† deployed decisions that break a constraint, by which its regret may be lower", highlight=False)
+        console.print(
+            "† deployed decisions that break a constraint or leave Θ, by which its regret may be lower", highlight=False
+        )
         console.print(f"cannot be told apart (paired t-tests, 5 % for all pairs together): {alike}\n", highlight=False)
     for item in found.skipped:
         console.print(f"{item.method} does not run on {item.problem}: {item.reason}", highlight=False, markup=False)
+
+
+def _with_interval(numbers: tuple[float, float]) -> str:
+    mean, half = numbers
+    return f"{_short(mean)}±{_short(half, 1)}"
+
+
+def _short(number: float, digits: int = 3) -> str:
+    """The number in few letters: 5.3e5 and not 5.3e+05."""
+    return re.sub(r"e([-+])0*", lambda sign: "e" + sign[1].replace("+", ""), f"{number:.{digits}g}")
 
 
 def _reproduce(experiments: list[str], out: Path, **settings: Any) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import time
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +22,7 @@ from performative.judging import ranking
 from performative.precision import precise
 from performative.problems import Case
 from performative.randomness import new_key
+from performative.risk import knows_risk
 from performative.simulation import NonFiniteWarning, rehearse, require_method, simulate
 from performative.validation import MOST_SEED, whole
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 POINTS = 30
 """How many numbers of deployments are recorded, log-spaced."""
-VARIABLES = ("regret", "deployed_regret", "violation", "deployed_violation", "distance", "stable_distance")
+VARIABLES = ("regret", "deployed_regret", "violation", "deployed_violation", "outside", "distance", "stable_distance")
 
 
 class Skipped(NamedTuple):
@@ -48,7 +51,7 @@ class Comparison(NamedTuple):
 
 def compare(
     problem: str | Case | Sequence[str | Case] = (),
-    methods: Sequence[str] | Mapping[str, Any] = (),
+    methods: Sequence[Any] | Mapping[str, Any] = (),
     *,
     deployments: int = 10_000,
     rounds: int | None = None,
@@ -60,8 +63,8 @@ def compare(
 
     Args:
         problem: names of `performative.problems`, or `Case`s of your own; by default all problems.
-        methods: names of built-in methods or `module:function` of your own, a function of the problem that returns a method;
-            or a mapping from names to such functions. By default all built-in methods.
+        methods: names of built-in methods, `module:function` of your own, or such functions themselves, each a function of
+            the problem that returns a method; or a mapping from names to any of these. By default all built-in methods.
         deployments: how many samples each method may ask the world for, warm-up and probes included.
         rounds: run so many rounds instead, however many deployments they take.
         realizations: independent runs; all methods meet the same noise in each.
@@ -70,8 +73,9 @@ def compare(
 
     Returns:
         For each problem a dataset with dimensions (method, realization, point): `regret`, `violation` (the largest of the
-        constraints' averages), `deployed_regret`, `deployed_violation`, `distance` to the optimum, `stable_distance` to the
-        stable point, `deployments` (method, point) and `seconds` (method); and which methods could not serve it, and why.
+        constraints' averages), `deployed_regret`, `deployed_violation`, `outside` (how far from Θ the farthest deployment
+        was), `distance` to the optimum, `stable_distance` to the stable point, `deployments` (method, point) and `seconds`
+        (method); and which methods could not serve it, and why.
     """
     given: list[Any] = [problem] if isinstance(problem, str | Case) else [*problem] or list(problems.names())
     for item in given:
@@ -79,6 +83,12 @@ def compare(
             raise TypeError(f"`problem` must be names or Cases of performative.problems, but got {item!r}")
     cases = [problems.get(item) if isinstance(item, str) else item for item in given]
     _require_distinct("problems", [case.name for case in cases])
+    for case in cases:
+        if not knows_risk(case.environment):
+            raise TypeError(
+                f"the environment of {case.name!r} must be one whose truth is known, such as performative.LocationFamily, "
+                f"but got {case.environment!r}"
+            )
     entrants = _entrants(methods)
     deployments, realizations = whole("deployments", deployments, 1), whole("realizations", realizations, 2)
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
@@ -98,6 +108,7 @@ def compare(
         if ran:
             results[case.name] = _dataset(case, ran)
             results[case.name].attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
+            results[case.name].attrs |= {"deployments": deployments} if rounds is None else {"rounds": rounds}
     return Comparison(results, [run for run in done if isinstance(run, Skipped)])
 
 
@@ -121,18 +132,25 @@ class Ran(NamedTuple):
     seconds: float
 
 
-def _entrants(methods: Sequence[str] | Mapping[str, Any]) -> dict[str, Maker | None]:
+def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | None]:
     if isinstance(methods, Mapping):
-        _require_distinct("methods", [str(name) for name in methods])
-        for name, make in methods.items():
-            if not callable(make):
-                raise TypeError(f"`methods[{name!r}]` must be a function of the problem, but got {make!r}")
-        return {str(name): on_problem(make) for name, make in methods.items()}
-    names = [methods] if isinstance(methods, str) else list(methods) or list(CONTENDERS)
-    _require_distinct("methods", names)
-    for name in names:
-        maker(name)
-    return dict.fromkeys(names)
+        named = [(str(name), given) for name, given in methods.items()]
+    else:
+        listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods) or list(CONTENDERS)
+        named = [
+            (given if isinstance(given, str) else getattr(given, "__name__", repr(given)), given) for given in listed
+        ]
+    _require_distinct("methods", [name for name, _ in named])
+    entrants: dict[str, Maker | None] = {}
+    for name, given in named:
+        if isinstance(given, str):
+            made = maker(given)
+            entrants[name] = None if name == given else made
+        elif callable(given):
+            entrants[name] = on_problem(given)
+        else:
+            raise TypeError(f"`methods` must be names or functions of the problem, but {name!r} is {given!r}")
+    return entrants
 
 
 def _require_distinct(what: str, names: list[str]) -> None:
@@ -193,13 +211,33 @@ def _run(task: Task, scale: Scale) -> Ran | Skipped:
         method = (task.own or maker(task.name))(task.case, scale)
         require_method(task.name, method)
         rounds, deployments = _looks(method, task)
+        runs = _simulated(method, task, rounds)
     except (ValueError, TypeError) as error:
         return Skipped(task.case.name, task.name, str(error))
     except Exception as error:  # a mistake in a method of the user's must not cost the results of the others
-        return Skipped(task.case.name, task.name, f"{type(error).__name__}: {error}")
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        return Skipped(task.case.name, task.name, f"it failed with {type(error).__name__} at {place}: {error}")
+    kept = runs.sel({"round": rounds})
+    decision = kept["decision"].values
+    stable = task.case.stable
+    nowhere = np.full(decision.shape[:2], np.nan)
+    variables = {
+        "regret": kept["regret"].values,
+        "deployed_regret": kept["deployed_regret"].values,
+        "violation": np.max(kept["violation"].values, axis=-1, initial=-np.inf),
+        "deployed_violation": kept["deployed_violation"].values,
+        "outside": kept["outside"].values,
+        "distance": np.linalg.norm(decision - task.case.optimum.decision, axis=-1),
+        "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
+    }
+    return Ran(variables, deployments, time.monotonic() - begun)
+
+
+def _simulated(method: Any, task: Task, rounds: list[int]) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NonFiniteWarning)  # the table shows what failed
-        runs = simulate(
+        return simulate(
             {task.name: method},
             task.case.environment,
             rounds=rounds[-1],
@@ -210,19 +248,6 @@ def _run(task: Task, scale: Scale) -> Ran | Skipped:
             optimum=task.case.optimum,
             progress=False,
         ).isel(method=0)
-    kept = runs.sel({"round": rounds})
-    decision = kept["decision"].values
-    stable = task.case.stable
-    nowhere = np.full(decision.shape[:2], np.nan)
-    variables = {
-        "regret": kept["regret"].values,
-        "deployed_regret": kept["deployed_regret"].values,
-        "violation": np.max(kept["violation"].values, axis=-1, initial=-np.inf),
-        "deployed_violation": kept["deployed_violation"].values,
-        "distance": np.linalg.norm(decision - task.case.optimum.decision, axis=-1),
-        "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
-    }
-    return Ran(variables, deployments, time.monotonic() - begun)
 
 
 def _dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:
@@ -256,7 +281,8 @@ def write(comparison: Comparison, directory: Path) -> None:
 
     directory.mkdir(parents=True, exist_ok=True)
     for name, dataset in comparison.results.items():
-        dataset.to_netcdf(directory / f"{name}.nc", engine="netcdf4")
+        called = re.sub(r"[^-.,\w ]", "_", name)  # a name of the user's may hold what a file's may not
+        dataset.to_netcdf(directory / f"{called}.nc", engine="netcdf4")
     (directory / "summary.json").write_text(json.dumps(summary(comparison), indent=2) + "\n")
     figure = plotting.comparison_figure(comparison.results)
     for suffix in ("png", "pdf"):
@@ -265,7 +291,10 @@ def write(comparison: Comparison, directory: Path) -> None:
 
 def summary(comparison: Comparison) -> dict[str, Any]:
     """The rankings and the methods that did not run, as plain numbers and strings; None for what is not finite."""
-    rows = {name: [row._asdict() for row in ranking(data)] for name, data in comparison.results.items()}
+    rows = {
+        name: [row._asdict() | {"broke": row.broke} for row in ranking(data)]
+        for name, data in comparison.results.items()
+    }
     return {"problems": _finite(rows), "skipped": [item._asdict() for item in comparison.skipped]}
 
 

@@ -28,8 +28,9 @@ MOST_DIMENSION = 3
 
 @pytree()
 class Searched:
-    """For each arm how many samples it brought, and the losses of all arms on them and their squares (arms, arms)."""
+    """For each arm how many samples it brought, and the losses of all arms on them, less a `level`, and their squares."""
 
+    level: Any
     count: Any
     losses: Any
     squares: Any
@@ -57,7 +58,7 @@ class ConfidenceBounds:
     def init(self, key: Array) -> State:
         """Nothing deployed. The multipliers stay 0, since every arm is feasible."""
         count = self.arms.shape[0]
-        belief = Searched(jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
+        belief = Searched(jnp.zeros(()), jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
         start = jnp.asarray(self.arms)[self.first]
         return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), belief)
 
@@ -92,7 +93,11 @@ class ConfidenceBounds:
         own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)
         seen = jax.vmap(lambda arm: jax.vmap(lambda z: self.problem.loss(arm, z))(z))(arms)  # (arms, n)
         old = state.belief
+        # Sums of squares are of what is left of the losses without their first mean: a level they share costs no digits.
+        level = jnp.where(jnp.sum(old.count) > 0, old.level, jnp.mean(seen))
+        seen = seen - level
         belief = Searched(
+            level,
             old.count + own * z.shape[0],
             old.losses + own[:, None] * jnp.sum(seen, axis=1)[None, :],
             old.squares + own[:, None] * jnp.sum(seen * seen, axis=1)[None, :],
@@ -112,7 +117,7 @@ class ConfidenceBounds:
         level = 2.0 * jnp.log(arms.shape[0] * (t + 1.0) ** 2)
         radius = self.confidence * deviation[None, :] * jnp.sqrt(level / count)[:, None]
         apart = jnp.sqrt(jnp.sum((arms[:, None] - arms[None, :]) ** 2, axis=-1))
-        bounds = means - radius - self.sensitivity * apart
+        bounds = belief.level + means - radius - self.sensitivity * apart
         return jnp.max(jnp.where(belief.count[:, None] > 0, bounds, -jnp.inf), axis=0)
 
 

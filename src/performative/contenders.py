@@ -127,11 +127,12 @@ CONTENDERS: dict[str, Maker] = {
     ),
     "perfgd": _perfgd,
     "score": _score,
+    # The mean square of their estimates is d² and d times that of a gradient.
     "one-point": lambda case, scale: field.one_point(
-        case.problem, step=scale.step(3 / 4), exploration=scale.probe(1 / 4)
+        case.problem, step=scale.step(3 / 4) / case.problem.dimension**2, exploration=scale.probe(1 / 4)
     ),
     "two-point": lambda case, scale: field.two_point(
-        case.problem, step=scale.step(2 / 3), exploration=scale.probe(1 / 6)
+        case.problem, step=scale.step(2 / 3) / case.problem.dimension, exploration=scale.probe(1 / 6)
     ),
     "confidence": lambda case, scale: field.confidence_bounds(
         case.problem, sensitivity=scale.sensitivity, samples=max(10, int(np.sqrt(scale.deployments)))
@@ -145,15 +146,17 @@ def maker(name: str) -> Maker:
     if name in CONTENDERS:
         return CONTENDERS[name]
     module, colon, attribute = name.partition(":")
-    if not colon:
+    if not (module and colon and attribute):
         raise ValueError(f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         own = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"`methods` names {name!r}, which cannot be imported: {error}") from error
+    except Exception as error:  # whatever a user's module does when it is imported
+        raise ValueError(
+            f"`methods` names {name!r}, which cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     if not callable(own):
         raise ValueError(f"`methods` names {name!r}, which must be a function of the problem, but is {own!r}")
     return on_problem(own)

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
 LEVEL = 0.05
 """The chance, for all pairs together, of telling two equal methods apart."""
 BROKEN = 1e-6
-"""The largest deployed violation that counts as none."""
-_AT_THE_END = ("deployed_regret", "regret", "deployed_violation", "distance", "stable_distance", "deployments")
+"""The largest deployed violation, and distance from Θ, that counts as none."""
+FAR = 1e100
+"""What is larger has left the finite numbers: its square would."""
+_AT_THE_END = (
+    "deployed_regret",
+    "regret",
+    "deployed_violation",
+    "outside",
+    "distance",
+    "stable_distance",
+    "deployments",
+)
 
 
 class Row(NamedTuple):
@@ -26,11 +36,17 @@ class Row(NamedTuple):
     deployed_regret: tuple[float, float]
     regret: tuple[float, float]
     deployed_violation: float
+    outside: float
     distance: tuple[float, float]
     stable_distance: tuple[float, float]
     seconds: float
     deployments: int
     alike: tuple[str, ...]
+
+    @property
+    def broke(self) -> bool:
+        """Whether it deployed a decision that breaks a constraint or is not in Θ."""
+        return max(self.deployed_violation, self.outside) > BROKEN
 
 
 def ranking(dataset: xr.Dataset) -> list[Row]:
@@ -46,7 +62,7 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
     final = {variable: dict(zip(names, dataset[variable].values[..., -1], strict=True)) for variable in _AT_THE_END}
     seconds = dict(zip(names, dataset["seconds"].values.tolist(), strict=True))
     values = final["deployed_regret"]
-    finite = [name for name in names if np.all(np.isfinite(values[name]))]
+    finite = [name for name in names if np.all(np.abs(values[name]) < FAR)]  # which is false for what is not a number
     pairs = []
     for one, other in itertools.combinations(finite, 2):
         apart = values[one] - values[other]
@@ -68,7 +84,9 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
 
     def interval(variable: str, name: str) -> tuple[float, float]:
         drawn = final[variable][name]
-        return float(np.mean(drawn)), quantile * float(np.std(drawn, ddof=1)) / math.sqrt(len(drawn))
+        size = float(np.max(np.abs(drawn)))
+        size = size if math.isfinite(size) and size > 0 else 1.0  # squares of what is immense would not be finite
+        return float(np.mean(drawn)), quantile * size * float(np.std(drawn / size, ddof=1)) / math.sqrt(len(drawn))
 
     rows = [
         Row(
@@ -77,6 +95,7 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
             deployed_regret=interval("deployed_regret", name),
             regret=interval("regret", name),
             deployed_violation=float(np.max(final["deployed_violation"][name])),
+            outside=float(np.max(final["outside"][name])),
             distance=interval("distance", name),
             stable_distance=interval("stable_distance", name),
             seconds=seconds[name],

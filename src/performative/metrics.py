@@ -59,13 +59,15 @@ def _excess(problem: Problem, environment: Any, optimum: Solution, steps: int | 
 class Tally:
     """Running sums over the rounds of one method, of a size that does not depend on how many there are.
 
-    `deployed_violation` holds the largest violation of each constraint so far, `decision` the last θ_t.
+    `deployed_violation` holds the largest violation of each constraint so far, `outside` how far from Θ the farthest deployment
+    was, `decision` the last θ_t.
     """
 
     regret: Any
     violation: Any
     deployed_regret: Any
     deployed_violation: Any
+    outside: Any
     deployments: Any
     decision: Any
 
@@ -74,7 +76,7 @@ class Tally:
         """Before anything is deployed."""
         zero = jnp.zeros(())
         nothing = jnp.zeros(len(truth.problem.constraint_names))
-        return Tally(zero, nothing, zero, nothing, zero, decision)
+        return Tally(zero, nothing, zero, nothing, zero, zero, decision)
 
     def after_round(self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array) -> Tally:
         """The tally after round t, at θ_t, deployed `decisions` (b, d) for `wanted` samples each.
@@ -84,14 +86,17 @@ class Tally:
         counted = jnp.minimum(t, 1)
         excess = truth.excess or (lambda theta: jnp.full((), jnp.nan))
         deployed = sum((wanted * excess(decision) for decision in decisions), start=jnp.zeros(()))
-        worst = self.deployed_violation
+        worst, outside = self.deployed_violation, self.outside
         for decision in decisions:
             worst = jnp.maximum(worst, truth.problem.g(decision))
+            apart = decision - truth.problem.decisions.project(decision)
+            outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
         return Tally(
             regret=self.regret + counted * excess(theta),
             violation=self.violation + counted * truth.problem.g(theta),
             deployed_regret=self.deployed_regret + deployed,
             deployed_violation=worst,
+            outside=outside,
             deployments=self.deployments + wanted * decisions.shape[0],
             decision=theta,
         )
@@ -109,6 +114,7 @@ def record(truth: Truth, tally: Tally, state: Any, effect: Any, t: Array) -> dic
         "estimation_error": jnp.full((), jnp.nan),
         "deployed_regret": tally.deployed_regret / tally.deployments,
         "deployed_violation": jnp.max(tally.deployed_violation, initial=0.0),
+        "outside": tally.outside,
         "deployments": tally.deployments,
         "decision": tally.decision,
         "multipliers": state.multipliers,

@@ -76,7 +76,8 @@ def simulate(
 
     Returns:
         A dataset with dimensions (method, realization, round[, constraint | coordinate]) and the variables `regret`,
-        `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`, `decision`,
+        `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `outside` (how far from Θ the
+        farthest deployment was), `deployments`, `decision`,
         `multipliers` at the recorded rounds, and `failed` (method, realization), the first recorded round whose iterates
         were not finite, 0 if none. Its attributes hold everything needed to run it again.
     """
@@ -210,6 +211,10 @@ def rehearse(method: Any, environment: Any) -> list[int]:
         state = method.init(key)
         for _ in range(2):  # a warm-up and a round
             decisions, wanted = method.ask(state, key), method.wanted(state)
+            if decisions.ndim != 2 or decisions.shape[1] != method.problem.dimension:
+                raise ValueError(
+                    f"`ask` must return decisions (b, {method.problem.dimension}), but returned {decisions.shape}"
+                )
             costs.append(int(decisions.shape[0]) * int(wanted))
             samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
             if samples.ndim != 3 or samples.shape[1] != wanted:
