@@ -242,24 +242,40 @@ def test_the_solver_of_the_loop_agrees_with_cvxpy(scales, decisions):
         np.testing.assert_allclose(warm.decision, variable.value, atol=1e-4)
 
 
-def test_one_point_descent_ends_near_the_optimum():
-    """In one dimension, where its variance is least."""
-    problem = pf.Problem(loss, pf.Box([-2.0], [2.0]))
+@pytest.mark.parametrize(("bound", "best"), [(2.0, 0.5 / 0.7), (0.4, 0.4)])
+def test_one_point_descent_ends_near_the_optimum(bound, best):
+    """In one dimension, where its variance is least; with the constraint θ ≤ bound, which binds or does not."""
+    problem = pf.Problem(loss, pf.Box([-2.0], [2.0]), [pf.constraints.Linear([1.0], bound)])
     environment = pf.LocationFamily(pf.Gaussian([0.5], [0.01]), [[0.3]])
     method = pf.one_point(problem, step=2e-3, exploration=0.3, start=[-1.0])
     runs = pf.simulate({"one": method}, environment, rounds=20_000, realizations=10)
-    assert last(runs, "one")[0] == pytest.approx(0.5 / 0.7, abs=0.1)
+    assert last(runs, "one")[0] == pytest.approx(best, abs=0.1)
 
 
-def test_saddle_descent_and_ascent_meet_at_the_equilibrium():
+def saddle_setting(constraints=None):
     """φ = ½x² − ½y² + xy + z₁x + z₂y with z = m + A(x, y): ∇φ frozen is linear, and its root a linear system."""
     effect, mean = np.array([[0.2, -0.1], [0.3, 0.1]]), np.array([0.5, -0.4])
     problem = pf.Problem(
         lambda theta, z: 0.5 * theta[0] ** 2 - 0.5 * theta[1] ** 2 + theta[0] * theta[1] + jnp.sum(z * theta),
         pf.Box([-5.0, -5.0], [5.0, 5.0]),
+        constraints,
     )
     environment = pf.LocationFamily(pf.Gaussian(mean, 0.01 * np.ones(2)), effect)
-    root = np.linalg.solve(np.array([[1.0, 1.0], [1.0, -1.0]]) + effect, -mean)
+    return problem, environment, np.linalg.solve(np.array([[1.0, 1.0], [1.0, -1.0]]) + effect, -mean)
+
+
+def test_a_constraint_on_the_maximiser_moves_the_equilibrium():
+    """y ≥ −0.3 binds, as the equilibrium has y = −0.502; then ∂φ/∂x = 0 gives x = −(m₁ + (1 + A₁₂)y)/(1 + A₁₁)."""
+    problem, environment, root = saddle_setting([pf.constraints.Linear([0.0, -1.0], 0.3)])
+    assert root[1] < -0.5
+    runs = pf.simulate(
+        {"saddle": pf.saddle(problem, ascending=[1], step=0.01, samples=10)}, environment, rounds=3_000, realizations=5
+    )
+    np.testing.assert_allclose(last(runs, "saddle"), [-(0.5 - 0.9 * 0.3) / 1.2, -0.3], atol=0.02)
+
+
+def test_saddle_descent_and_ascent_meet_at_the_equilibrium():
+    problem, environment, root = saddle_setting()
     runs = pf.simulate(
         {"saddle": pf.saddle(problem, ascending=[1], step=0.01, samples=10)}, environment, rounds=3_000, realizations=5
     )
