@@ -246,6 +246,7 @@ def _simulated(method: Any, task: Task, rounds: list[int]) -> xr.Dataset:
             record=rounds,
             problem=task.case.problem,
             optimum=task.case.optimum,
+            outside=True,
             progress=False,
         ).isel(method=0)
 

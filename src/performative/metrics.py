@@ -33,19 +33,28 @@ class Excess:
 class Truth:
     """What the world knows and methods do not: the problem measured on, the risk in excess of the optimum's, the optimum.
 
-    `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured.
+    `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured. `decisions` is
+    Θ where it is measured how far from it deployments are, which takes a projection each.
     """
 
     problem: Any
     excess: Any
     optimum: Any
+    decisions: Any = None
 
     @staticmethod
-    def of(problem: Problem, environment: Any, optimum: Solution | None, steps: int | None = None) -> Truth:
+    def of(
+        problem: Problem,
+        environment: Any,
+        optimum: Solution | None,
+        steps: int | None = None,
+        outside: bool = False,
+    ) -> Truth:
         """The truth of a problem in an environment; `steps` is a grid that is `coarse_enough` for it."""
+        decisions = problem.decisions if outside else None
         if optimum is None or not knows_risk(environment):
-            return Truth(problem, None, None)
-        return Truth(problem, _excess(problem, environment, optimum, steps), optimum)
+            return Truth(problem, None, None, decisions)
+        return Truth(problem, _excess(problem, environment, optimum, steps), optimum, decisions)
 
 
 @functools.partial(jax.jit, static_argnames="steps")
@@ -89,8 +98,9 @@ class Tally:
         worst, outside = self.deployed_violation, self.outside
         for decision in decisions:
             worst = jnp.maximum(worst, truth.problem.g(decision))
-            apart = decision - truth.problem.decisions.project(decision)
-            outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
+            if truth.decisions is not None:
+                apart = decision - truth.decisions.project(decision)
+                outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
         return Tally(
             regret=self.regret + counted * excess(theta),
             violation=self.violation + counted * truth.problem.g(theta),
@@ -114,11 +124,12 @@ def record(truth: Truth, tally: Tally, state: Any, effect: Any, t: Array) -> dic
         "estimation_error": jnp.full((), jnp.nan),
         "deployed_regret": tally.deployed_regret / tally.deployments,
         "deployed_violation": jnp.max(tally.deployed_violation, initial=0.0),
-        "outside": tally.outside,
         "deployments": tally.deployments,
         "decision": tally.decision,
         "multipliers": state.multipliers,
     }
+    if truth.decisions is not None:
+        recorded["outside"] = tally.outside
     if truth.optimum is not None:
         recorded["deviation"] = jnp.sum((tally.decision - truth.optimum.decision) ** 2)
     estimate = getattr(getattr(state, "belief", None), "effect", None)

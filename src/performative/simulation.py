@@ -47,6 +47,7 @@ def simulate(
     record: int | Sequence[int] = 50,
     problem: Any = None,
     optimum: Any = None,
+    outside: bool = False,
     workers: int = 1,
     batch: int = LANES,
     chunk: int | None = None,
@@ -67,6 +68,7 @@ def simulate(
         record: how many log-spaced rounds to record, or the rounds themselves; the first and the last always are.
         problem: the problem (or list) that metrics are taken on, where it is not the one the methods know.
         optimum: the `Solution` (or list) to measure against; by default it is computed.
+        outside: record also how far from Θ the farthest deployment was; it takes a projection for each.
         workers: processes that share the batches of realisations. The result does not depend on it.
         batch: realisations in one batch. Another number changes results by rounding (up to 1e-10).
         chunk: the most rounds in one compiled call; results do not depend on it.
@@ -76,8 +78,7 @@ def simulate(
 
     Returns:
         A dataset with dimensions (method, realization, round[, constraint | coordinate]) and the variables `regret`,
-        `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `outside` (how far from Θ the
-        farthest deployment was), `deployments`, `decision`,
+        `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`, `decision`,
         `multipliers` at the recorded rounds, and `failed` (method, realization), the first recorded round whose iterates
         were not finite, 0 if none. Its attributes hold everything needed to run it again.
     """
@@ -88,7 +89,7 @@ def simulate(
     recorded = recorded_rounds(rounds, record)
     if realizations is not None:
         realizations = whole("realizations", realizations, 1)
-    worlds = make_worlds(methods, environment, problem, optimum)
+    worlds = make_worlds(methods, environment, problem, optimum, outside)
     realizations = realizations or len(worlds)
     directory = None if checkpoint is None else Path(checkpoint)
     jobs = make_jobs([[world] for world in worlds], realizations, seed, recorded, batch, chunk, directory)
@@ -112,7 +113,9 @@ def simulate(
     return dataset
 
 
-def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, optimum: Any) -> list[World]:
+def make_worlds(
+    methods: Mapping[str, Any], environment: Any, problem: Any, optimum: Any, outside: bool = False
+) -> list[World]:
     """One `World` per instance, everything checked against everything else."""
     if not isinstance(methods, Mapping) or not methods or not all(isinstance(name, str) for name in methods):
         raise ValueError(
@@ -179,7 +182,7 @@ def make_worlds(methods: Mapping[str, Any], environment: Any, problem: Any, opti
         parts.append((nodes, as_node(place), known, best))
     grids = {place.coarse_enough(known) if hasattr(place, "coarse_enough") else None for _, place, known, _ in parts}
     steps = None if None in grids else max(grid for grid in grids if grid)  # one grid, which will do for all instances
-    return [World(nodes, place, Truth.of(known, place, best, steps)) for nodes, place, known, best in parts]
+    return [World(nodes, place, Truth.of(known, place, best, steps, outside)) for nodes, place, known, best in parts]
 
 
 def require_method(name: str, method: Any) -> None:
