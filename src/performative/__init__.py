@@ -18,6 +18,7 @@ _HOMES = {
     "Budget": "sets",
     "compare": "comparison",
     "confidence_bounds": "field",
+    "Deployment": "study",
     "Empirical": "environments",
     "Gaussian": "environments",
     "HalfSpace": "sets",
@@ -54,6 +55,7 @@ _HOMES = {
     "Sphere": "exploration",
     "stable_point": "optimum",
     "strategic_response": "environments",
+    "Study": "study",
     "two_point": "field",
     "two_stage": "field",
 }
@@ -133,3 +135,4 @@ if TYPE_CHECKING:
     from performative.safety import NoStrictlyFeasibleDecision
     from performative.sets import Ball, Box, Budget, HalfSpace, Product, Reals, Simplex
     from performative.simulation import NonFiniteWarning, simulate
+    from performative.study import Deployment, Study

@@ -1,0 +1,185 @@
+"""What a method is, in numbers: options and arrays by their path, names of parts, and what its functions return at fixed points.
+
+The code of functions is not looked at: it may be written anew as long as it computes the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from performative.precision import in_float64
+from performative.study.records import Arrays, is_key
+
+TOLERANCE = 1e-9
+"""By how much, relative to the largest number of an array, what is stored and what is given may differ: rounding."""
+POINTS = 4
+"""At how many points functions are compared."""
+_WIDTHS = range(1, 65)
+_ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
+
+Identity = dict[str, Any]
+"""Plain values and arrays by path."""
+
+
+@in_float64
+def identity(method: Any, points: Arrays | None = None) -> Identity:
+    """All that is known of a method before any data, its functions probed at `points` (new ones by default)."""
+    problem = method.problem
+    points = _points(problem) if points is None else points
+    state = method.init(jax.random.key(0, impl="threefry2x32"))
+    found: Identity = dict(_walked(method, "method", ()))
+    found["method.init().round"] = np.asarray(state.round)
+    found["method.init().decision"] = np.asarray(state.decision)
+    decisions = points["decisions"]
+    found["constraints"] = list(problem.constraint_names)
+    found["g(probes)"] = np.stack([np.asarray(problem.g(jnp.asarray(theta))) for theta in decisions])
+    for name, samples in points.items():
+        if name != "decisions":
+            found[f"loss(probes of {samples.shape[1]} numbers)"] = _losses(problem, decisions, samples)
+    return found
+
+
+@in_float64
+def loss_at(problem: Any, decisions: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Points of `width` numbers, and the loss there."""
+    samples = _random(width).normal(size=(len(decisions), width))
+    return samples, _losses(problem, decisions, samples)
+
+
+@in_float64
+def losses(problem: Any, decisions: NDArray[Any], samples: NDArray[Any]) -> NDArray[Any]:
+    """The loss at given points."""
+    return _losses(problem, decisions, samples)
+
+
+@in_float64
+def new_points(problem: Any) -> dict[str, NDArray[Any]]:
+    """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss takes."""
+    return _points(problem)
+
+
+def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """One line for each path at which two identities differ."""
+    lines = []
+    for path in dict.fromkeys((*stored, *given)):
+        one, other = (side.get(path, "nothing") for side in (stored, given))
+        if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+            lines += _array_difference(path, one, other)
+        elif isinstance(one, np.ndarray) or isinstance(other, np.ndarray) or one != other:
+            lines.append(f"{path}: stored {_shown(one)} given {_shown(other)}")
+    return lines
+
+
+def _array_difference(path: str, stored: NDArray[Any], given: NDArray[Any]) -> list[str]:
+    if stored.shape != given.shape:
+        return [f"{path}: stored {_shown(stored)} given {_shown(given)}"]
+    if stored.dtype.kind not in "biuf":
+        same = stored == given
+    else:
+        finite = np.abs(stored[np.isfinite(stored)])
+        slack = TOLERANCE * np.max(finite, initial=0.0)
+        same = np.isclose(stored, given, rtol=0.0, atol=slack, equal_nan=True)
+    if np.all(same):
+        return []
+    if stored.size <= 8:
+        return [f"{path}: stored {stored.tolist()} given {given.tolist()}"]
+    where = tuple(np.argwhere(~same)[0].tolist())
+    place = ", ".join(map(str, where))
+    count = f" and {int(np.sum(~same)) - 1} more" if np.sum(~same) > 1 else ""
+    return [f"{path}[{place}]: stored {stored[where]} given {given[where]}{count}"]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(value.tolist()) if value.size <= 8 else f"an array of shape {value.shape}"
+    return "nothing" if isinstance(value, str) and value == "nothing" else repr(value)
+
+
+def _points(problem: Any) -> dict[str, NDArray[Any]]:
+    d = problem.dimension
+    drawn = _random(0).normal(size=(POINTS, d))
+    decisions = np.stack([np.asarray(problem.decisions.project(jnp.asarray(theta))) for theta in drawn])
+    accepted = [width for width in dict.fromkeys((d, *_WIDTHS)) if _takes(problem, width)]
+    widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
+    return {"decisions": decisions} | {
+        f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
+    }
+
+
+def _random(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def _takes(problem: Any, width: int) -> bool:
+    try:
+        problem.check_samples(width)
+    except ValueError:
+        return False
+    return True
+
+
+def _losses(problem: Any, decisions: NDArray[Any], samples: NDArray[Any]) -> NDArray[Any]:
+    values = [problem.loss(jnp.asarray(theta), jnp.asarray(z)) for theta, z in zip(decisions, samples, strict=True)]
+    return np.stack([np.asarray(value, np.float64) for value in values])
+
+
+def _walked(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    """Everything of an object that is a value, by its path."""
+    if node is None or isinstance(node, bool | int | float | str):
+        yield path, node
+    elif isinstance(node, np.ndarray | np.generic | jax.Array):
+        array = np.asarray(jax.random.key_data(node) if is_key(node) else node)
+        yield path, array if array.dtype.kind in "biuf" else str(array.tolist())
+    elif id(node) in within:
+        yield path, "itself"
+    else:
+        yield from _walked_inside(node, path, (*within, id(node)))
+
+
+def _walked_inside(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, jax.tree_util.Partial | functools.partial):
+        parts = {f"[{i}]": part for i, part in enumerate(node.args)} | {f"[{k!r}]": v for k, v in node.keywords.items()}
+        yield from _of_round(node, path)
+    elif isinstance(node, dict):
+        parts = {f"[{key!r}]": value for key, value in node.items()}
+    elif isinstance(node, list | tuple):
+        parts = {f"[{i}]": part for i, part in enumerate(node)}
+    elif isinstance(node, set | frozenset):
+        parts = {f"[{i}]": part for i, part in enumerate(sorted(node, key=repr))}
+    elif isinstance(node, types.FunctionType | types.MethodType | types.BuiltinFunctionType | type):
+        yield from _of_round(node, path)
+        return
+    else:
+        yield path, type(node).__name__
+        names = [field.name for field in dataclasses.fields(node)] if dataclasses.is_dataclass(node) else []
+        names += [name for name in getattr(node, "__dict__", {}) if name not in names]
+        parts = {f".{name}": getattr(node, name) for name in names if not name.startswith("_") and hasattr(node, name)}
+        yield from _shifts(node, path)
+    for name, part in parts.items():
+        yield from _walked(part, path + name, within)
+
+
+def _of_round(function: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """A step size that is a function of the round is what it is in some rounds."""
+    if path.rsplit(".", 1)[-1] in ("step", "control", "estimation_step"):
+        yield f"{path}({_ROUNDS.tolist()})", np.stack([np.asarray(function(jnp.asarray(t))) for t in _ROUNDS])
+
+
+def _shifts(node: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """What a structured effect does to data."""
+    effect = next((part for name in ("prior", "effect") if (part := getattr(node, name, None)) is not None), None)
+    shift, problem = getattr(node, "shift", None), getattr(node, "problem", None)
+    if shift is None or effect is None or problem is None:
+        return
+    drawn = _random(1)
+    some, theta = drawn.normal(size=np.shape(effect)), drawn.normal(size=problem.dimension)
+    yield f"{path}.shift(probes)", np.asarray(shift(jnp.asarray(some), jnp.asarray(theta)))

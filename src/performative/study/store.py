@@ -1,0 +1,328 @@
+"""The log of a study and its last snapshot in one SQLite file; what they mean is not known here.
+
+A record is D ‖ S ‖ body: D is the SHA-256 digest of all records before it, one after the other, S that of the snapshot as the
+event leaves it. The file keeps the digest of all records as well, so that no bit of a record or of the snapshot can change unseen,
+and a million records are verified in one sweep. An event, the digest and the snapshot are written in one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+FORMAT = 1
+"""The version of the file's format. A newer one is refused."""
+_APPLICATION = 0x70657266
+_SHIFT = 40
+"""Record `seq` of study number s has the key s·2⁴⁰ + seq: one tree, each study in one piece of it."""
+_DIGEST = 32
+_PIECE, _FEW = 1000, 8
+"""How many records are read at once, forwards and backwards."""
+BUSY_SECONDS = 5.0
+"""How long a writer waits for another one, which holds the file for one commit."""
+
+_SCHEMA = """
+CREATE TABLE studies (study INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE heads (study INTEGER PRIMARY KEY, seq INTEGER NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE snapshots (study INTEGER PRIMARY KEY, state BLOB NOT NULL);
+CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END;
+CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END;
+"""
+
+
+class StudyError(Exception):
+    """A study that cannot be read or written; the file is as it was."""
+
+
+class StudyBusy(StudyError):
+    """Another process is writing; the same call may succeed later."""
+
+
+class StudyDamaged(StudyError):
+    """The file is not what was written: truncated, or with bits changed."""
+
+
+class Moved(Exception):
+    """Another process has added events since the last look."""
+
+
+class Event(NamedTuple):
+    """A record's place in the log, the digest of the snapshot it leaves, and what it says."""
+
+    seq: int
+    state: bytes
+    body: bytes
+
+
+class Store:
+    """One study of a file, at the last event that was looked at."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, study: int, readonly: bool) -> None:
+        self.path = path
+        self.readonly = readonly
+        self._connection, self._writes = connection, False
+        self._study = study
+        self._file = _identity(path)
+        self._running = hashlib.sha256()
+        self.count = 0
+        """How many events there are; the last one is number count − 1."""
+        self.state = b""
+        """The snapshot."""
+
+    @staticmethod
+    def create(path: str | os.PathLike[str], name: str, body: bytes, state: bytes) -> Store:
+        """A new study with its first event and snapshot, in a new file or in one that holds studies already."""
+        path = Path(path).absolute()
+        if not path.parent.is_dir():
+            raise StudyError(f"the directory of {path} must exist, but does not")
+        if path.exists():
+            with _failures(path), contextlib.closing(_connected(path, "ro")) as connection:
+                known = _checked_file(path, connection, empty=True)
+                if known and _number(connection, name) is not None:
+                    raise StudyError(f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it")
+        with _failures(path), contextlib.closing(_connected(path, "rwc")) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            with _transaction(connection):
+                if not _checked_file(path, connection, empty=True):
+                    for statement in _SCHEMA.strip().split(";\n"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {FORMAT}")
+                if _number(connection, name) is not None:
+                    raise StudyError(f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it")
+                study = connection.execute("INSERT INTO studies (name) VALUES (?)", (name,)).lastrowid
+                assert study is not None
+                record = hashlib.sha256().digest() + hashlib.sha256(state).digest() + body
+                connection.execute("INSERT INTO events VALUES (?, ?)", (study << _SHIFT, record))
+                connection.execute("INSERT INTO heads VALUES (?, 0, ?)", (study, hashlib.sha256(record).digest()))
+                connection.execute("INSERT INTO snapshots VALUES (?, ?)", (study, state))
+        _sync_directory(path.parent)
+        return Store.open(path, name)
+
+    @staticmethod
+    def open(path: str | os.PathLike[str], name: str, readonly: bool = False) -> Store:
+        """A stored study, every record of which has been verified. Nothing is written."""
+        path = Path(path).absolute()
+        if not path.exists():
+            raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
+        with _failures(path):
+            connection = _connected(path, "ro")  # which cannot write, not even what a damaged file's own log says
+            try:
+                _checked_file(path, connection)
+                study = _number(connection, name)
+                if study is None:
+                    names = ", ".join(repr(other) for (other,) in connection.execute("SELECT name FROM studies"))
+                    raise StudyError(f"{path} has no study {name!r}, but {names}")
+                store = Store(path, connection, study, readonly)
+                store.refresh()
+            except BaseException:
+                connection.close()
+                raise
+        return store
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def refresh(self) -> bool:
+        """Go on to the last event, verifying what is new; whether there was anything."""
+        with _failures(self.path):
+            self._require_same_file()
+            connection, first = self._connection, self.count
+            with _transaction(connection, "DEFERRED"):
+                head = connection.execute("SELECT seq, digest FROM heads WHERE study = ?", (self._study,)).fetchone()
+                if head is None or head[0] + 1 < first:
+                    raise StudyDamaged(f"{self.path} holds fewer events than it did: it was replaced or damaged")
+                if head[0] + 1 == first:
+                    if head[1] != self._running.digest():
+                        raise StudyDamaged(f"{self.path} holds other events than it did: it was replaced or damaged")
+                    return False
+                running, seen, last = self._running.copy(), first, b""
+                rows = connection.execute(*self._between(first, head[0]))
+                while batch := rows.fetchmany(1000):
+                    records = [record for (record,) in batch]
+                    running.update(b"".join(records))
+                    seen, last = seen + len(records), records[-1]
+                if seen != head[0] + 1 or running.digest() != head[1]:
+                    raise StudyDamaged(self._what_is_damaged(first, head[0]))
+                row = connection.execute("SELECT state FROM snapshots WHERE study = ?", (self._study,)).fetchone()
+            if row is None or hashlib.sha256(row[0]).digest() != last[_DIGEST : 2 * _DIGEST]:
+                raise StudyDamaged(f"{self.path} is damaged: the snapshot is not the one that event {head[0]} left")
+            self._running, self.count, self.state = running, seen, row[0]
+            return True
+
+    def append(self, body: bytes, state: bytes | None = None) -> None:
+        """Add one event after the last one that was looked at, with the snapshot it leaves if that changes.
+
+        Durable on return. `Moved` if another process was faster; then nothing is changed.
+        """
+        if self.readonly:
+            raise StudyError(f"the study was opened to be read, but {self.path} would have to be written")
+        after = self.state if state is None else state
+        record = self._running.digest() + hashlib.sha256(after).digest() + body
+        running = self._running.copy()
+        running.update(record)
+        with _failures(self.path):
+            self._require_same_file()
+            connection = self._writing()
+            with _transaction(connection):
+                head = connection.execute("SELECT seq, digest FROM heads WHERE study = ?", (self._study,)).fetchone()
+                if head is None or head != (self.count - 1, self._running.digest()):
+                    raise Moved
+                key = (self._study << _SHIFT) + self.count
+                connection.execute("INSERT INTO events VALUES (?, ?)", (key, record))
+                changed = (self.count, running.digest(), self._study)
+                connection.execute("UPDATE heads SET seq = ?, digest = ? WHERE study = ?", changed)
+                if state is not None:
+                    connection.execute("UPDATE snapshots SET state = ? WHERE study = ?", (state, self._study))
+            self._running, self.count, self.state = running, self.count + 1, after
+            self._require_same_file()  # a commit to a file that is gone is none
+
+    def events(self, first: int = 0) -> Iterator[Event]:
+        """The events from number `first` to the last one that was looked at."""
+        while first < self.count:  # in pieces: a query under way would keep the file at an older event
+            last = min(first + _PIECE, self.count) - 1
+            yield from self._read(first, last)
+            first = last + 1
+
+    def backwards(self) -> Iterator[Event]:
+        """The events from the last one that was looked at to the first."""
+        for last in range(self.count - 1, -1, -_FEW):
+            yield from reversed(self._read(max(last - _FEW + 1, 0), last))
+
+    def event(self, seq: int) -> Event:
+        """Event number `seq`."""
+        return self._read(seq, seq)[0]
+
+    def _read(self, first: int, last: int) -> list[Event]:
+        with _failures(self.path):
+            rows = self._connection.execute(*self._between(first, last, "key, record")).fetchall()
+            if len(rows) != last - first + 1:
+                raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
+        base = self._study << _SHIFT
+        return [Event(key - base, record[_DIGEST : 2 * _DIGEST], record[2 * _DIGEST :]) for key, record in rows]
+
+    def verify(self) -> None:
+        """Verify all records again, and each one's digest of those before it."""
+        with _failures(self.path):
+            running = hashlib.sha256()
+            for (record,) in self._connection.execute(*self._between(0, self.count - 1)):
+                if record[:_DIGEST] != running.digest():
+                    raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
+                running.update(record)
+            if running.digest() != self._running.digest():
+                raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
+
+    def _between(self, first: int, last: int, columns: str = "record") -> tuple[str, tuple[int, int]]:
+        base = self._study << _SHIFT
+        return f"SELECT {columns} FROM events WHERE key BETWEEN ? AND ? ORDER BY key", (base + first, base + last)
+
+    def _what_is_damaged(self, first: int, last: int) -> str:
+        """Which event is the first that is not what was written."""
+        running, expected = self._running.copy() if first else hashlib.sha256(), first
+        query, limits = self._between(first, last, "key, record")
+        for key, record in self._connection.execute(query, limits):
+            seq = key - (self._study << _SHIFT)
+            if seq != expected:
+                return f"{self.path} is damaged: event {expected} is missing"
+            if record[:_DIGEST] != running.digest():
+                return f"{self.path} is damaged: event {max(seq - 1, 0)} is not what was written"
+            running.update(record)
+            expected += 1
+        return f"{self.path} is damaged: event {expected - (expected > last)} is not what was written"
+
+    def _writing(self) -> sqlite3.Connection:
+        """The connection, from the first event on one that can write."""
+        if not self._writes:
+            connection = _connected(self.path, "rw")
+            self._connection.close()
+            self._connection, self._writes = connection, True
+        return self._connection
+
+    def _require_same_file(self) -> None:
+        if _identity(self.path) != self._file:
+            raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?mode={mode}"
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=64
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    if mode == "ro":
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _checked_file(path: Path, connection: sqlite3.Connection, empty: bool = False) -> bool:
+    """Whether the file holds studies; it must, or be `empty`."""
+    (application,), (version,) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application == _APPLICATION:
+        if version > FORMAT:
+            raise StudyError(f"{path} must be of format {FORMAT} at most, but is of {version}: a newer version wrote it")
+        return True
+    if tables or application or version:
+        raise StudyError(f"{path} must be a file of studies, but is another kind of SQLite file")
+    if not empty:
+        raise StudyError(f"{path} must be a file of studies, but is empty; Study.create makes a study")
+    return False
+
+
+def _number(connection: sqlite3.Connection, name: str) -> int | None:
+    row = connection.execute("SELECT study FROM studies WHERE name = ?", (name,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def _failures(path: Path) -> Iterator[None]:
+    """SQLite's errors in words."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise StudyBusy(f"{path} is being written by another process; nothing is changed, try again") from error
+        raise StudyError(f"{path} could not be read or written, and nothing is changed: {error}") from error
+    except sqlite3.DatabaseError as error:
+        if "not a database" in str(error):
+            raise StudyError(f"{path} must be a file of studies, but is not: {error}") from error
+        raise StudyDamaged(f"{path} is damaged: {error}") from error
+
+
+def _identity(path: Path) -> Any:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _sync_directory(directory: Path) -> None:
+    if os.name == "posix":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,518 @@
+"""Study: ask for the next decision, deploy it, tell what happened, for months, losing nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from performative import __version__
+from performative.environments.tables import from_frame, is_pandas
+from performative.precision import in_float64
+from performative.primal_dual import Method
+from performative.pytrees import as_node
+from performative.randomness import new_key
+from performative.study import identity as identities
+from performative.study.records import leaf_names, packed, packed_tree, unpacked, unpacked_tree
+from performative.study.store import Moved, Store, StudyError
+from performative.validation import MOST_SEED, Floats, finite_array, whole
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from performative.study.status import Status
+
+MOST_NUMBERS = 2**25
+"""The most numbers that one `tell` may bring: a quarter of a gigabyte."""
+_PROBED = "probed: "
+
+
+class OtherMethod(StudyError):
+    """A study was opened with another problem or method than it was created with; `differences` are the lines."""
+
+    def __init__(self, name: str, differences: list[str]) -> None:
+        self.differences = differences
+        listed = "\n".join(f"  {line}" for line in differences)
+        super().__init__(
+            f"study {name!r} must be opened with the problem and method it was created with, but differs:\n{listed}"
+        )
+
+
+class AlreadyTold(StudyError):
+    """The deployment was told before with other samples, or was cancelled; nothing is changed."""
+
+
+class NotReproduced(StudyError):
+    """Replaying the log did not give what is stored."""
+
+
+class Why(NamedTuple):
+    """Why these decisions: θ_t, how far each lies from it (b, d), its slack −g in every constraint (b, m), and λ_t (m,)."""
+
+    decision: Floats
+    exploration: Floats
+    safety: Floats
+    multipliers: Floats
+
+
+class Deployment(NamedTuple):
+    """Decisions (b, d) to deploy, and how many samples are wanted of each."""
+
+    id: int
+    round: int
+    decisions: Floats
+    samples: int
+    why: Why
+
+
+class Told(NamedTuple):
+    """What a `tell` changed: θ and λ before and after. `round` is the next one."""
+
+    round: int
+    decision_before: Floats
+    decision: Floats
+    multipliers_before: Floats
+    multipliers: Floats
+
+
+class Replay(NamedTuple):
+    """What `verify` went through, all of it equal to the bit."""
+
+    events: int
+    told: int
+
+
+class Study:
+    """A method under way in the world, kept in a file.
+
+    `ask` gives the decisions to deploy, the same until they are told; `tell` says what was observed. Both return when the
+    event is on the disk. Of several processes any may read at any time, and one at a time writes: what another process did is seen
+    at the next call. Opening verifies every record of the log; `verify` computes everything again and compares to the bit.
+
+    Randomness is that of realisation 0 of `simulate` with the same seed, so a study that is told what a simulation drew goes the
+    same way, up to rounding.
+    """
+
+    def __init__(self, store: Store, name: str, method: Any) -> None:
+        """Use `create` or `open`."""
+        self.name = name
+        self.method: Method = as_node(method)
+        self._store = store
+        self._origin, self._identity = unpacked(store.event(0).body)
+        self._like: Any = None
+        self._state: Any = None
+        self._catch_up()
+
+    @classmethod
+    @in_float64
+    def create(cls, path: str | os.PathLike[str], name: str, method: Any, *, seed: int = 0) -> Study:
+        """A new study `name` in the file at `path`, which is made if it does not exist."""
+        _check_name(name)
+        seed = whole("seed", seed, 0, MOST_SEED)
+        as_node(method)
+        points = identities.new_points(method.problem)
+        found = identities.identity(method, points)
+        plain = {key: value for key, value in found.items() if not isinstance(value, np.ndarray)}
+        arrays = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
+        header = {
+            "kind": "create", "at": time.time(), "seed": seed, "performative": __version__, "jax": jax.__version__,
+            "identity": plain,
+        }  # fmt: skip
+        body = packed(header, arrays | {_PROBED + key: value for key, value in points.items()})
+        state = packed_tree(method.init(jax.random.fold_in(_lane(seed), 0)))
+        return cls(Store.create(path, name, body, state), name, method)
+
+    @classmethod
+    @in_float64
+    def open(cls, path: str | os.PathLike[str], name: str, method: Any, *, readonly: bool = False) -> Study:
+        """The study `name` in the file at `path`, where it stopped. Every record is verified, and nothing is written.
+
+        `OtherMethod` if the stored numbers of the problem or the method, or what its functions return, are not those of `method`.
+        """
+        _check_name(name)
+        store = Store.open(path, name, readonly)
+        try:
+            _require_same(store, name, as_node(method))
+            return cls(store, name, method)
+        except BaseException:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file; the study can be opened again."""
+        self._store.close()
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def seed(self) -> int:
+        """What all random numbers follow from."""
+        return int(self._origin["seed"])
+
+    @property
+    def state(self) -> Any:
+        """The method's state after all that was told; it has `round`, `decision` and `multipliers`."""
+        return self._state
+
+    @in_float64
+    def ask(self) -> Deployment:
+        """The decisions to deploy now: the same until they are told or cancelled.
+
+        After a `cancel` the random numbers are new; a method without exploration asks for the same decisions again.
+        """
+        while True:
+            self._refresh()
+            if self._open is not None:
+                return self._open
+            state = self._state
+            decisions, values = _asked(self.method, state, self._lane_words, np.int64(self._attempt))
+            arrays = {
+                "decisions": np.asarray(decisions, np.float64),
+                "g": np.asarray(values, np.float64),
+                "decision": np.asarray(state.decision),
+                "multipliers": np.asarray(state.multipliers),
+            }
+            if not np.all(np.isfinite(arrays["decisions"])):
+                raise StudyError(f"decisions must be finite, but the method asks for {arrays['decisions'].tolist()}")
+            header = {
+                "kind": "ask", "at": time.time(), "round": int(state.round), "samples": int(self.method.wanted(state)),
+                "attempt": self._attempt,
+            }  # fmt: skip
+            if self._append(packed(header, arrays)):
+                self._open = _deployment(self._store.count - 1, header, arrays)
+                return self._open
+
+    @in_float64
+    def tell(self, deployment: Deployment | int, samples: Any) -> Told:
+        """What was observed at the decisions of `deployment` (or its id): (b, n, k), or one data frame (n, k) for each.
+
+        n need not be the number that was wanted. The same call again changes nothing and is answered alike; other samples for a
+        deployment that was told are refused with `AlreadyTold`.
+        """
+        while True:
+            self._refresh()
+            asked = self._find(deployment)
+            data = _samples(samples, len(asked.decisions))
+            if self._open is None or self._open.id != asked.id:
+                return self._again(asked, data)
+            self._check(data)
+            state = _told(self.method, self._state, asked.decisions, data)
+            packed_state = packed_tree(state)
+            after = unpacked_tree(packed_state, state)
+            arrays = {"samples": data, "decision": after.decision, "multipliers": after.multipliers}
+            finite = all(np.all(np.isfinite(arrays[name])) for name in ("decision", "multipliers"))
+            if not finite:
+                raise ValueError(f"`samples` must lead to a finite decision, but led to {after.decision.tolist()}")
+            header = {"kind": "tell", "at": time.time(), "deployment": asked.id, "round": int(after.round)}
+            if self._first_width is None:
+                points = self._identity[_PROBED + "decisions"]
+                arrays["probed"], arrays["loss"] = identities.loss_at(self.method.problem, points, data.shape[2])
+            if self._append(packed(header, arrays), packed_state):
+                self._first_width = data.shape[2]
+                self._like, self._state, self._open, self._attempt = state, after, None, 0
+                return _changes(asked, header, arrays)
+
+    def cancel(self, deployment: Deployment | int, reason: str) -> None:
+        """The decisions of `deployment` could not be deployed: the next `ask` is another try at the same round."""
+        if not isinstance(reason, str) or not reason:
+            raise ValueError(f"`reason` must say why, but got {reason!r}")
+        while True:
+            self._refresh()
+            asked = self._find(deployment)
+            if self._open is None or self._open.id != asked.id:
+                kind, header, _ = self._outcome(asked.id)
+                if kind == "cancel" and header["reason"] == reason:
+                    return
+                done = "told" if kind == "tell" else f"cancelled ({header['reason']})"
+                raise AlreadyTold(f"deployment {asked.id} must be open to be cancelled, but was {done}")
+            header = {"kind": "cancel", "at": time.time(), "deployment": asked.id, "reason": reason}
+            if self._append(packed(header, {})):
+                self._catch_up()
+                return
+
+    def note(self, text: str) -> None:
+        """Write something down in the log; it changes nothing else."""
+        if not isinstance(text, str) or not text:
+            raise ValueError(f"`text` must be a text, but got {text!r}")
+        while True:
+            self._refresh()
+            if self._append(packed({"kind": "note", "at": time.time(), "text": text}, {})):
+                return
+
+    @in_float64
+    def verify(self) -> Replay:
+        """Replay everything from the seed and the samples, and compare each decision and state to the bit."""
+        self._refresh()
+        self._store.verify()
+        state = self.method.init(jax.random.fold_in(_lane(self.seed), 0))
+        current, told, asked = packed_tree(state), 0, np.zeros((0, 0))
+        state = unpacked_tree(current, state)
+        for event in self._store.events():
+            header, arrays = unpacked(event.body)
+            if header["kind"] == "ask":
+                words = np.asarray(jax.random.key_data(_lane(self.seed)))
+                asked = np.asarray(_asked(self.method, state, words, np.int64(header["attempt"]))[0])
+                if asked.tobytes() != arrays["decisions"].tobytes():
+                    raise NotReproduced(f"event {event.seq} asked for {arrays['decisions']}, but the replay for {asked}")
+            elif header["kind"] == "tell":
+                state = _told(self.method, state, asked, arrays["samples"])
+                current, told = packed_tree(state), told + 1
+                state = unpacked_tree(current, state)
+            if hashlib.sha256(current).digest() != event.state:
+                raise NotReproduced(f"the state after event {event.seq} is not what the replay gives: {state}")
+        if current != self._store.state:
+            raise NotReproduced(f"the snapshot is not what the replay gives: {state}")
+        return Replay(self._store.count, told)
+
+    def events(self) -> Iterator[tuple[int, dict[str, Any], dict[str, NDArray[Any]]]]:
+        """The log: number, header and arrays of each event, the first of which created the study."""
+        self._refresh()
+        for event in self._store.events():
+            yield event.seq, *unpacked(event.body)
+
+    def status(self) -> Status:
+        """Where the study stands, in numbers and in words; see `performative.study.status`."""
+        from performative.study.status import status
+
+        self._refresh()
+        return status(self)
+
+    def history(self) -> xr.Dataset:
+        """Every deployment that was told, as a dataset over `deployment`."""
+        from performative.study.history import history
+
+        return history(self)
+
+    def plot(self) -> Figure:
+        """Decisions, constraints, multipliers and losses over the deployments that were told."""
+        from performative.study.plot import figure
+
+        return figure(self)
+
+    # How the study stands, read from the log.
+
+    def _refresh(self) -> None:
+        if self._store.refresh():
+            self._catch_up()
+
+    def _append(self, body: bytes, state: bytes | None = None) -> bool:
+        try:
+            self._store.append(body, state)
+        except Moved:
+            return False
+        return True
+
+    @in_float64
+    def _catch_up(self) -> None:
+        """Take state, open deployment and attempt from the store."""
+        self._lane_words = np.asarray(jax.random.key_data(_lane(self.seed)))
+        first = self._first("tell")
+        self._first_width: int | None = None if first is None else first[1]["samples"].shape[2]
+        self._state = unpacked_tree(self._store.state, self._structure())
+        self._open: Deployment | None = None
+        self._attempt = 0
+        for event in self._store.backwards():
+            header, arrays = unpacked(event.body)
+            if header["kind"] == "ask":
+                self._open = _deployment(event.seq, header, arrays)
+            elif header["kind"] == "cancel":
+                self._attempt = 1 + int(unpacked(self._store.event(header["deployment"]).body)[0]["attempt"])
+            elif header["kind"] == "note":
+                continue
+            break
+
+    def _structure(self) -> Any:
+        """A state with the structure of the stored one: that of the first state in the log that has its leaves."""
+        names = leaf_names(self._store.state)
+        if self._like is not None and _names(self._like) == names:
+            return self._like
+        key = jax.random.fold_in(_lane(self.seed), 0)
+        like = self.method.init(key)
+        if _names(like) != names:
+            asked = np.zeros((0, 0))
+            for event in self._store.events():
+                header, arrays = unpacked(event.body)
+                if header["kind"] == "ask":
+                    asked = arrays["decisions"]
+                elif header["kind"] == "tell":
+                    like = _shape_of_told(self.method, like, asked, arrays["samples"])
+                    if _names(like) == names:
+                        break
+            else:
+                raise StudyError(f"the stored state has the leaves {names}, which the method's states never have")
+        self._like = like
+        return like
+
+    def _first(self, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        return _first_event(self._store, kind)
+
+    def _find(self, deployment: Deployment | int) -> Deployment:
+        """The deployment of this study that is meant."""
+        number = deployment.id if isinstance(deployment, Deployment) else deployment
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise TypeError(f"`deployment` must be what `ask` returned or its id, but got {deployment!r}")
+        if self._open is not None and self._open.id == number:
+            found = self._open
+        else:
+            if not 0 < number < self._store.count:
+                raise ValueError(f"`deployment` must be one that was asked for, but there is no number {number}")
+            event = self._store.event(int(number))
+            header, arrays = unpacked(event.body)
+            if header["kind"] != "ask":
+                raise ValueError(f"`deployment` must be one that was asked for, but event {number} is a {header['kind']}")
+            found = _deployment(event.seq, header, arrays)
+        if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, found.decisions):
+            raise ValueError(
+                f"`deployment` must be of this study, but number {number} asked for {found.decisions.tolist()}, "
+                f"not {np.asarray(deployment.decisions).tolist()}"
+            )
+        return found
+
+    def _outcome(self, number: int) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
+        """How a deployment ended: its `tell` or `cancel`."""
+        for event in self._store.events(number + 1):
+            header, arrays = unpacked(event.body)
+            if header.get("deployment") == number:
+                return header["kind"], header, arrays
+        raise AssertionError(number)
+
+    def _again(self, asked: Deployment, data: Floats) -> Told:
+        """The answer to a `tell` of a deployment that is not open."""
+        kind, header, arrays = self._outcome(asked.id)
+        if kind == "cancel":
+            raise AlreadyTold(f"deployment {asked.id} must be open to be told, but was cancelled: {header['reason']}")
+        if arrays["samples"].shape != data.shape or arrays["samples"].tobytes() != data.tobytes():
+            raise AlreadyTold(f"deployment {asked.id} was told already, with other samples; nothing is changed")
+        return _changes(asked, header, arrays)
+
+    def _check(self, data: Floats) -> None:
+        self.method.problem.check_samples(data.shape[2])
+        if self._first_width not in (None, data.shape[2]):
+            raise ValueError(
+                f"`samples` must hold {self._first_width} numbers each, as in earlier rounds, but got {data.shape[2]}"
+            )
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"`name` must be a text, but got {name!r}")
+
+
+def _require_same(store: Store, name: str, method: Any) -> None:
+    header, arrays = unpacked(store.event(0).body)
+    points = {key.removeprefix(_PROBED): array for key, array in arrays.items() if key.startswith(_PROBED)}
+    stored = header["identity"] | {key: array for key, array in arrays.items() if not key.startswith(_PROBED)}
+    if method.problem.dimension != points["decisions"].shape[1]:
+        line = f"dimension: stored {points['decisions'].shape[1]} given {method.problem.dimension}"
+        raise OtherMethod(name, [line])
+    given = identities.identity(method, points)
+    first = _first_event(store, "tell")
+    if first is not None:
+        called = f"loss(probes of {first[1]['probed'].shape[1]} numbers)"
+        stored[called] = first[1]["loss"]
+        given[called] = identities.losses(method.problem, points["decisions"], first[1]["probed"])
+    lines = identities.differences(stored, given)
+    if lines:
+        raise OtherMethod(name, lines)
+
+
+def _first_event(store: Store, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+    for event in store.events(1):
+        header, arrays = unpacked(event.body)
+        if header["kind"] == kind:
+            return header, arrays
+    return None
+
+
+def _samples(samples: Any, count: int) -> Floats:
+    """Samples (b, n, k), every number finite."""
+    if is_pandas(samples, "DataFrame"):
+        samples = [samples]
+    if isinstance(samples, list | tuple) and samples and all(is_pandas(part, "DataFrame") for part in samples):
+        samples = [from_frame(part) for part in samples]
+        if len({part.shape for part in samples}) > 1:
+            raise ValueError(f"data frames must have one shape, but have {[part.shape for part in samples]}")
+    size = getattr(samples, "size", 0)
+    if isinstance(size, int) and size > MOST_NUMBERS:
+        raise ValueError(f"`samples` must hold at most {MOST_NUMBERS} numbers, but hold {size}")
+    data = finite_array("samples", samples)
+    if data.ndim != 3 or data.shape[0] != count or 0 in data.shape:
+        raise ValueError(f"`samples` must have shape ({count}, n, k), but got {data.shape}")
+    if data.size > MOST_NUMBERS:
+        raise ValueError(f"`samples` must hold at most {MOST_NUMBERS} numbers, but hold {data.size}")
+    return data
+
+
+def _deployment(number: int, header: dict[str, Any], arrays: Any) -> Deployment:
+    decisions = arrays["decisions"]
+    why = Why(arrays["decision"], decisions - arrays["decision"], -arrays["g"], arrays["multipliers"])
+    return Deployment(number, header["round"], decisions, header["samples"], why)
+
+
+def _changes(asked: Deployment, header: dict[str, Any], arrays: Any) -> Told:
+    before = asked.why
+    return Told(header["round"], before.decision, arrays["decision"], before.multipliers, arrays["multipliers"])
+
+
+def _lane(seed: int) -> Array:
+    """The key of realisation 0."""
+    return jax.random.fold_in(new_key(seed), 0)
+
+
+def _names(tree: Any) -> list[str]:
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+
+
+# The same compiled calls for a study that was just made, goes on, was opened again or is replayed: the bits agree.
+
+
+def _ask(method: Any, state: Any, words: Array, attempt: Array) -> tuple[Array, Array]:
+    lane = jax.random.wrap_key_data(words, impl="threefry2x32")
+    key = jax.random.fold_in(jax.random.fold_in(lane, state.round + 1), 0)  # as `engine.round_keys` does
+    data = jax.random.key_data(key)
+    again = jax.random.key_data(jax.random.fold_in(key, attempt))
+    key = jax.random.wrap_key_data(jnp.where(attempt > 0, again, data), impl="threefry2x32")
+    decisions = jnp.asarray(method.ask(state, key))
+    return decisions, jnp.stack([method.problem.g(decision) for decision in decisions])
+
+
+def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> Any:
+    return method.tell(state, decisions, samples)
+
+
+def _compiled(function: Any) -> Any:
+    """The function compiled, or as it is for a method that looks at its numbers and cannot be."""
+    jitted = jax.jit(function)
+
+    def call(method: Any, *arguments: Any) -> Any:
+        try:
+            return jitted(method, *arguments)
+        except jax.errors.JAXTypeError:
+            return function(method, *jax.tree.map(jnp.asarray, arguments))
+
+    return call
+
+
+_asked = _compiled(_ask)
+_told = _compiled(_tell)
+
+
+def _shape_of_told(method: Any, like: Any, decisions: Any, samples: Any) -> Any:
+    try:
+        return jax.eval_shape(_tell, method, like, decisions, samples)
+    except jax.errors.JAXTypeError:
+        return _told(method, like, decisions, samples)
+
