@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe–Ito colours ordered by lightness; dashes and markers tell the curves apart without colour.
-_COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
+COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1, 1, 1)))
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1, 1, 1)))
 
 PANELS = (
     ("relative_regret", "(a) relative regret  Reg(t) / (t·Reg(1))"),
@@ -63,14 +63,14 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
             values = dataset["deployed_regret"].sel({"method": name}).values
             shown = np.isfinite(count) & np.all(np.isfinite(values), axis=0) & (np.mean(values, axis=0) > 0)
             low, high = np.quantile(values, [0.1, 0.9], axis=0)
-            colour = _COLOURS[m % len(_COLOURS)]
+            colour = COLOURS[m % len(COLOURS)]
             (line,) = axes.plot(
                 np.where(shown, count, np.nan),
                 np.where(shown, np.mean(values, axis=0), np.nan),
                 color=colour,
-                linestyle=_DASHES[(m // len(_COLOURS)) % len(_DASHES)],
+                linestyle=DASHES[(m // len(COLOURS)) % len(DASHES)],
                 marker=_MARKERS[m % len(_MARKERS)],
-                fillstyle="full" if m < len(_COLOURS) else "none",
+                fillstyle="full" if m < len(COLOURS) else "none",
                 markevery=(m % 5, 6),
                 markersize=4,
                 linewidth=1.3,
@@ -119,15 +119,15 @@ def _panel(axes: Any, dataset: xr.Dataset, variable: str, handles: dict[str, Any
             (line,) = axes.plot(
                 rounds,
                 mean,
-                color=_COLOURS[m],
-                linestyle=_DASHES[s % len(_DASHES)],
+                color=COLOURS[m],
+                linestyle=DASHES[s % len(DASHES)],
                 marker=_MARKERS[m],
                 markevery=(3 * m + s, 10),
                 markersize=4,
                 fillstyle="full" if s == 0 else "none",
                 linewidth=1.4,
             )
-            axes.fill_between(rounds, low, high, color=_COLOURS[m], alpha=0.12, linewidth=0)
+            axes.fill_between(rounds, low, high, color=COLOURS[m], alpha=0.12, linewidth=0)
             handles.setdefault(f"{method}, ε = {sensitivity:g}", line)
     axes.set_xscale("log")
     if signed and highest < 10 * lowest:

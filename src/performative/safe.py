@@ -185,14 +185,15 @@ class SafePrimalDual:
 
     # The risk that is predicted, and what is learnt.
 
-    def predicted_risk(self, belief: Regression, effect: Array, theta: Array) -> Array:
-        """The average of ℓ(θ; Z) over the data that `effect` predicts at θ."""
+    def predicted_risk(self, belief: Regression, effect: Array, theta: Array, where: Array | None = None) -> Array:
+        """The average of ℓ(θ; Z) over the data that `effect` predicts at θ, or at `where`."""
+        felt = theta if where is None else where
         if belief.kept is not None:
             weights = (jnp.arange(self.reservoir) < belief.count).astype(jnp.float64)
-            where, z = belief.kept[:, : self.normals], belief.kept[:, self.normals :]
-            moved = jax.vmap(lambda x, z: z + self.shift(effect, theta - x))(where, z)
+            seen, z = belief.kept[:, : self.normals], belief.kept[:, self.normals :]
+            moved = jax.vmap(lambda x, z: z + self.shift(effect, felt - x))(seen, z)
             return Samples(moved, weights / jnp.sum(weights)).mean(lambda z: self.problem.loss(theta, z))
-        center = belief.data + self.shift(effect, theta - belief.decision)
+        center = belief.data + self.shift(effect, felt - belief.decision)
         pattern = self._pattern(belief.data.shape[0])
         covariance = pattern.compress(belief.scatter / belief.count)
         return Moments(center, covariance, pattern).mean(lambda z: self.problem.loss(theta, z))

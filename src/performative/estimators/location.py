@@ -94,7 +94,9 @@ class LocationEstimator:
         """See the class."""
         return jax.grad(lambda theta: self.predicted_risk(problem, belief, theta))(theta)
 
-    def predicted_risk(self, problem: Problem, belief: LocationBelief, theta: Array) -> Array:
-        """(1/n) Σ_i ℓ(θ; Z₀,i + Â θ), with Z₀,i = Z_i − Â θ_i for a sample observed at θ_i."""
-        felt = theta if self.anticipate else lax.stop_gradient(theta)
+    def predicted_risk(
+        self, problem: Problem, belief: LocationBelief, theta: Array, where: Array | None = None
+    ) -> Array:
+        """(1/n) Σ_i ℓ(θ; Z₀,i + Â θ), with Z₀,i = Z_i − Â θ_i for a sample observed at θ_i; or the data shifted by Â·`where`."""
+        felt = (theta if self.anticipate else lax.stop_gradient(theta)) if where is None else where
         return belief.base.mean_loss(problem.loss, theta, lambda where: self.effects.shift(belief.effect, felt - where))

@@ -137,7 +137,8 @@ def _walked(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str
     if node is None or isinstance(node, bool | int | float | str):
         yield path, node
     elif isinstance(node, np.ndarray | np.generic | jax.Array):
-        array = np.asarray(jax.random.key_data(node) if is_key(node) else node)
+        plain: Any = node
+        array = np.asarray(jax.random.key_data(plain) if is_key(node) else node)
         yield path, array if array.dtype.kind in "biuf" else str(array.tolist())
     elif id(node) in within:
         yield path, "itself"

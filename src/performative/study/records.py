@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 from numpy.typing import NDArray
+
+from performative.pytrees import pytree
 
 Arrays = Mapping[str, NDArray[Any]]
 _LENGTH = struct.Struct("<I")
@@ -42,36 +45,55 @@ def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def packed_tree(tree: Any) -> bytes:
-    """The leaves of a tree by their paths; random keys as their data."""
-    keys, arrays = {}, {}
-    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
-        name = jax.tree_util.keystr(path)
-        if is_key(leaf):
-            keys[name] = str(jax.random.key_impl(leaf))
-            leaf = jax.random.key_data(leaf)
-        arrays[name] = np.asarray(leaf)
-    return packed({"keys": keys}, arrays)
+    """The leaves of a tree without random keys, by their paths."""
+    leaves, structure = jax.tree.flatten(tree)
+    return packed({}, dict(zip(_names(structure), map(np.asarray, leaves), strict=True)))
 
 
 def unpacked_tree(body: bytes, like: Any) -> Any:
     """The tree of the structure of `like` whose leaves were packed, as NumPy arrays; an error where they are others."""
-    header, arrays = unpacked(body)
-    paths, structure = jax.tree_util.tree_flatten_with_path(like)
-    names = [jax.tree_util.keystr(path) for path, _ in paths]
+    _, arrays = unpacked(body)
+    names = leaf_names(like)
     if names != list(arrays):
         raise ValueError(f"the state must have the leaves {names}, but {list(arrays)} are stored")
-    leaves: list[Any] = []
-    for name, array in arrays.items():
-        impl = header["keys"].get(name)
-        leaves.append(array if impl is None else jax.random.wrap_key_data(jax.numpy.asarray(array), impl=impl))
-    return jax.tree_util.tree_unflatten(structure, leaves)
+    return jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
 
 
-def leaf_names(body: bytes) -> list[str]:
-    """The paths of the leaves that were packed."""
-    return list(unpacked(body)[1])
+def leaf_names(tree: Any) -> list[str]:
+    """The paths of the leaves of a tree."""
+    return list(_names(jax.tree.structure(tree)))
+
+
+@pytree("kind")
+class KeyData:
+    """The words of a random key, and which generator's they are."""
+
+    data: Any
+    kind: Any
+
+
+def without_keys(tree: Any) -> Any:
+    """The tree with its random keys as their words."""
+    return jax.tree.map(
+        lambda leaf: KeyData(jax.random.key_data(leaf), str(jax.random.key_impl(leaf))) if is_key(leaf) else leaf, tree
+    )
+
+
+def with_keys(tree: Any) -> Any:
+    """The tree with random keys where `without_keys` put their words."""
+    return jax.tree.map(
+        lambda leaf: jax.random.wrap_key_data(leaf.data, impl=leaf.kind) if isinstance(leaf, KeyData) else leaf,
+        tree,
+        is_leaf=lambda node: isinstance(node, KeyData),
+    )
 
 
 def is_key(leaf: Any) -> bool:
     """Whether a leaf is a random key."""
-    return hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+@functools.lru_cache
+def _names(structure: Any) -> tuple[str, ...]:
+    numbered = jax.tree.unflatten(structure, range(structure.num_leaves))
+    return tuple(jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0])

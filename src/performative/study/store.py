@@ -1,7 +1,7 @@
 """The log of a study and its last snapshot in one SQLite file; what they mean is not known here.
 
 A record is D ‖ S ‖ body: D is the SHA-256 digest of all records before it, one after the other, S that of the snapshot as the
-event leaves it. The file keeps the digest of all records as well, so that no bit of a record or of the snapshot can change unseen,
+event leaves it. The file keeps the digest of all records as well, so that no bit of a record or of the snapshot changes unseen,
 and a million records are verified in one sweep. An event, the digest and the snapshot are written in one transaction.
 """
 
@@ -86,7 +86,9 @@ class Store:
             with _failures(path), contextlib.closing(_connected(path, "ro")) as connection:
                 known = _checked_file(path, connection, empty=True)
                 if known and _number(connection, name) is not None:
-                    raise StudyError(f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it")
+                    raise StudyError(
+                        f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it"
+                    )
         with _failures(path), contextlib.closing(_connected(path, "rwc")) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             with _transaction(connection):
@@ -96,7 +98,9 @@ class Store:
                     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {FORMAT}")
                 if _number(connection, name) is not None:
-                    raise StudyError(f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it")
+                    raise StudyError(
+                        f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it"
+                    )
                 study = connection.execute("INSERT INTO studies (name) VALUES (?)", (name,)).lastrowid
                 assert study is not None
                 record = hashlib.sha256().digest() + hashlib.sha256(state).digest() + body
@@ -270,7 +274,9 @@ def _checked_file(path: Path, connection: sqlite3.Connection, empty: bool = Fals
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if application == _APPLICATION:
         if version > FORMAT:
-            raise StudyError(f"{path} must be of format {FORMAT} at most, but is of {version}: a newer version wrote it")
+            raise StudyError(
+                f"{path} must be of format {FORMAT} at most, but is of {version}: a newer version wrote it"
+            )
         return True
     if tables or application or version:
         raise StudyError(f"{path} must be a file of studies, but is another kind of SQLite file")

@@ -21,7 +21,7 @@ from performative.primal_dual import Method
 from performative.pytrees import as_node
 from performative.randomness import new_key
 from performative.study import identity as identities
-from performative.study.records import leaf_names, packed, packed_tree, unpacked, unpacked_tree
+from performative.study.records import leaf_names, packed, packed_tree, unpacked, unpacked_tree, with_keys, without_keys
 from performative.study.store import Moved, Store, StudyError
 from performative.validation import MOST_SEED, Floats, finite_array, whole
 
@@ -95,8 +95,8 @@ class Study:
     """A method under way in the world, kept in a file.
 
     `ask` gives the decisions to deploy, the same until they are told; `tell` says what was observed. Both return when the
-    event is on the disk. Of several processes any may read at any time, and one at a time writes: what another process did is seen
-    at the next call. Opening verifies every record of the log; `verify` computes everything again and compares to the bit.
+    event is on the disk. Of several processes any may read at any time, and one at a time writes: what another one did is
+    seen at the next call. Opening verifies every record of the log; `verify` computes everything again and compares to the bit.
 
     Randomness is that of realisation 0 of `simulate` with the same seed, so a study that is told what a simulation drew goes the
     same way, up to rounding.
@@ -106,10 +106,15 @@ class Study:
         """Use `create` or `open`."""
         self.name = name
         self.method: Method = as_node(method)
+        self._arrays = jax.device_put(method)
         self._store = store
         self._origin, self._identity = unpacked(store.event(0).body)
+        self._lane_words = np.asarray(jax.random.key_data(_lane(self.seed)))
         self._like: Any = None
         self._state: Any = None
+        self._open: Deployment | None = None
+        self._attempt = 0
+        self._first_width: int | None = None
         self._catch_up()
 
     @classmethod
@@ -128,7 +133,7 @@ class Study:
             "identity": plain,
         }  # fmt: skip
         body = packed(header, arrays | {_PROBED + key: value for key, value in points.items()})
-        state = packed_tree(method.init(jax.random.fold_in(_lane(seed), 0)))
+        state = packed_tree(_begun(method, seed))
         return cls(Store.create(path, name, body, state), name, method)
 
     @classmethod
@@ -163,9 +168,17 @@ class Study:
         return int(self._origin["seed"])
 
     @property
+    @in_float64
     def state(self) -> Any:
         """The method's state after all that was told; it has `round`, `decision` and `multipliers`."""
-        return self._state
+        self._refresh()
+        return with_keys(self._state)
+
+    @property
+    def pending(self) -> Deployment | None:
+        """The deployment that waits to be told, if there is one."""
+        self._refresh()
+        return self._open
 
     @in_float64
     def ask(self) -> Deployment:
@@ -178,12 +191,12 @@ class Study:
             if self._open is not None:
                 return self._open
             state = self._state
-            decisions, values = _asked(self.method, state, self._lane_words, np.int64(self._attempt))
+            decisions, values = _asked(self._arrays, state, self._lane_words, np.int64(self._attempt))
             arrays = {
-                "decisions": np.asarray(decisions, np.float64),
-                "g": np.asarray(values, np.float64),
-                "decision": np.asarray(state.decision),
-                "multipliers": np.asarray(state.multipliers),
+                "decisions": decisions,
+                "g": values,
+                "decision": state.decision,
+                "multipliers": state.multipliers,
             }
             if not np.all(np.isfinite(arrays["decisions"])):
                 raise StudyError(f"decisions must be finite, but the method asks for {arrays['decisions'].tolist()}")
@@ -209,9 +222,8 @@ class Study:
             if self._open is None or self._open.id != asked.id:
                 return self._again(asked, data)
             self._check(data)
-            state = _told(self.method, self._state, asked.decisions, data)
-            packed_state = packed_tree(state)
-            after = unpacked_tree(packed_state, state)
+            after = _told(self._arrays, self._state, asked.decisions, data)
+            stored = packed_tree(after)
             arrays = {"samples": data, "decision": after.decision, "multipliers": after.multipliers}
             finite = all(np.all(np.isfinite(arrays[name])) for name in ("decision", "multipliers"))
             if not finite:
@@ -220,9 +232,9 @@ class Study:
             if self._first_width is None:
                 points = self._identity[_PROBED + "decisions"]
                 arrays["probed"], arrays["loss"] = identities.loss_at(self.method.problem, points, data.shape[2])
-            if self._append(packed(header, arrays), packed_state):
+            if self._append(packed(header, arrays), stored):
                 self._first_width = data.shape[2]
-                self._like, self._state, self._open, self._attempt = state, after, None, 0
+                self._state, self._open, self._attempt = after, None, 0
                 return _changes(asked, header, arrays)
 
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
@@ -257,20 +269,19 @@ class Study:
         """Replay everything from the seed and the samples, and compare each decision and state to the bit."""
         self._refresh()
         self._store.verify()
-        state = self.method.init(jax.random.fold_in(_lane(self.seed), 0))
+        state = _begun(self.method, self.seed)
         current, told, asked = packed_tree(state), 0, np.zeros((0, 0))
-        state = unpacked_tree(current, state)
         for event in self._store.events():
             header, arrays = unpacked(event.body)
             if header["kind"] == "ask":
-                words = np.asarray(jax.random.key_data(_lane(self.seed)))
-                asked = np.asarray(_asked(self.method, state, words, np.int64(header["attempt"]))[0])
+                asked, _ = _asked(self._arrays, state, self._lane_words, np.int64(header["attempt"]))
                 if asked.tobytes() != arrays["decisions"].tobytes():
-                    raise NotReproduced(f"event {event.seq} asked for {arrays['decisions']}, but the replay for {asked}")
+                    raise NotReproduced(
+                        f"event {event.seq} asked for {arrays['decisions']}, but the replay for {asked}"
+                    )
             elif header["kind"] == "tell":
-                state = _told(self.method, state, asked, arrays["samples"])
+                state = _told(self._arrays, state, asked, arrays["samples"])
                 current, told = packed_tree(state), told + 1
-                state = unpacked_tree(current, state)
             if hashlib.sha256(current).digest() != event.state:
                 raise NotReproduced(f"the state after event {event.seq} is not what the replay gives: {state}")
         if current != self._store.state:
@@ -287,7 +298,6 @@ class Study:
         """Where the study stands, in numbers and in words; see `performative.study.status`."""
         from performative.study.status import status
 
-        self._refresh()
         return status(self)
 
     def history(self) -> xr.Dataset:
@@ -318,12 +328,10 @@ class Study:
     @in_float64
     def _catch_up(self) -> None:
         """Take state, open deployment and attempt from the store."""
-        self._lane_words = np.asarray(jax.random.key_data(_lane(self.seed)))
-        first = self._first("tell")
-        self._first_width: int | None = None if first is None else first[1]["samples"].shape[2]
+        first = _first_event(self._store, "tell")
+        self._first_width = None if first is None else first[1]["samples"].shape[2]
         self._state = unpacked_tree(self._store.state, self._structure())
-        self._open: Deployment | None = None
-        self._attempt = 0
+        self._open, self._attempt = None, 0
         for event in self._store.backwards():
             header, arrays = unpacked(event.body)
             if header["kind"] == "ask":
@@ -336,28 +344,24 @@ class Study:
 
     def _structure(self) -> Any:
         """A state with the structure of the stored one: that of the first state in the log that has its leaves."""
-        names = leaf_names(self._store.state)
-        if self._like is not None and _names(self._like) == names:
+        names = list(unpacked(self._store.state)[1])
+        if self._like is not None and leaf_names(self._like) == names:
             return self._like
-        key = jax.random.fold_in(_lane(self.seed), 0)
-        like = self.method.init(key)
-        if _names(like) != names:
+        like = _begun(self.method, self.seed)
+        if leaf_names(like) != names:
             asked = np.zeros((0, 0))
             for event in self._store.events():
                 header, arrays = unpacked(event.body)
                 if header["kind"] == "ask":
                     asked = arrays["decisions"]
                 elif header["kind"] == "tell":
-                    like = _shape_of_told(self.method, like, asked, arrays["samples"])
-                    if _names(like) == names:
+                    like = _shape_of_told(self._arrays, like, asked, arrays["samples"])
+                    if leaf_names(like) == names:
                         break
             else:
                 raise StudyError(f"the stored state has the leaves {names}, which the method's states never have")
         self._like = like
         return like
-
-    def _first(self, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-        return _first_event(self._store, kind)
 
     def _find(self, deployment: Deployment | int) -> Deployment:
         """The deployment of this study that is meant."""
@@ -372,7 +376,9 @@ class Study:
             event = self._store.event(int(number))
             header, arrays = unpacked(event.body)
             if header["kind"] != "ask":
-                raise ValueError(f"`deployment` must be one that was asked for, but event {number} is a {header['kind']}")
+                raise ValueError(
+                    f"`deployment` must be one that was asked for, but event {number} is a {header['kind']}"
+                )
             found = _deployment(event.seq, header, arrays)
         if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, found.decisions):
             raise ValueError(
@@ -399,8 +405,9 @@ class Study:
         return _changes(asked, header, arrays)
 
     def _check(self, data: Floats) -> None:
-        self.method.problem.check_samples(data.shape[2])
-        if self._first_width not in (None, data.shape[2]):
+        if self._first_width is None:
+            self.method.problem.check_samples(data.shape[2])
+        elif self._first_width != data.shape[2]:
             raise ValueError(
                 f"`samples` must hold {self._first_width} numbers each, as in earlier rounds, but got {data.shape[2]}"
             )
@@ -472,36 +479,37 @@ def _lane(seed: int) -> Array:
     return jax.random.fold_in(new_key(seed), 0)
 
 
-def _names(tree: Any) -> list[str]:
-    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
-
-
 # The same compiled calls for a study that was just made, goes on, was opened again or is replayed: the bits agree.
+# States come and go without keys, so that they are plain arrays on both sides of the store.
+
+
+def _begun(method: Any, seed: int) -> Any:
+    return jax.tree.map(np.asarray, without_keys(method.init(jax.random.fold_in(_lane(seed), 0))))
 
 
 def _ask(method: Any, state: Any, words: Array, attempt: Array) -> tuple[Array, Array]:
     lane = jax.random.wrap_key_data(words, impl="threefry2x32")
     key = jax.random.fold_in(jax.random.fold_in(lane, state.round + 1), 0)  # as `engine.round_keys` does
-    data = jax.random.key_data(key)
-    again = jax.random.key_data(jax.random.fold_in(key, attempt))
-    key = jax.random.wrap_key_data(jnp.where(attempt > 0, again, data), impl="threefry2x32")
-    decisions = jnp.asarray(method.ask(state, key))
+    again = jax.random.fold_in(key, attempt)
+    chosen = jnp.where(attempt > 0, jax.random.key_data(again), jax.random.key_data(key))
+    decisions = jnp.asarray(method.ask(with_keys(state), jax.random.wrap_key_data(chosen, impl="threefry2x32")))
     return decisions, jnp.stack([method.problem.g(decision) for decision in decisions])
 
 
 def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> Any:
-    return method.tell(state, decisions, samples)
+    return without_keys(method.tell(with_keys(state), decisions, samples))
 
 
 def _compiled(function: Any) -> Any:
-    """The function compiled, or as it is for a method that looks at its numbers and cannot be."""
+    """The function compiled, or as it is for a method that looks at its numbers and cannot be; it returns NumPy arrays."""
     jitted = jax.jit(function)
 
     def call(method: Any, *arguments: Any) -> Any:
         try:
-            return jitted(method, *arguments)
+            result = jitted(method, *arguments)
         except jax.errors.JAXTypeError:
-            return function(method, *jax.tree.map(jnp.asarray, arguments))
+            result = function(method, *jax.tree.map(jnp.asarray, arguments))
+        return jax.tree.map(np.asarray, result)
 
     return call
 
@@ -515,4 +523,3 @@ def _shape_of_told(method: Any, like: Any, decisions: Any, samples: Any) -> Any:
         return jax.eval_shape(_tell, method, like, decisions, samples)
     except jax.errors.JAXTypeError:
         return _told(method, like, decisions, samples)
-

@@ -1,0 +1,109 @@
+"""What a practitioner should know of a study, in plain words: each test looks at the history and says something or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from performative.precision import in_float64
+from performative.study.belief import Believed
+from performative.validation import Floats
+
+SURE = 1e-4
+"""How unlikely, were all well, the data must be before they are said to look wrong."""
+RECENT = 1000
+"""How many deployments are looked at, the last ones."""
+
+
+def constraints(names: Any, values: Floats, multipliers: Floats, decision: Floats) -> Iterator[str]:
+    """Constraints that hold the current decision back, or that it breaks."""
+    for name, value, multiplier in zip(names, values, multipliers, strict=True):
+        if value > 1e-9:
+            yield f"constraint {name} is broken by {value:.4g} at the current decision"
+        elif multiplier > 0 and value > -1e-3 * max(1.0, float(np.max(np.abs(decision), initial=0.0))):
+            yield f"constraint {name} is active: it holds the decision back, a unit more of it is worth {multiplier:.4g}"
+
+
+def deployments(names: Any, slack: Floats, numbers: Any) -> Iterator[str]:
+    """Constraints that deployed decisions (n, b, m) broke."""
+    lowest = np.nanmin(slack, axis=1) if slack.size else np.zeros((0, len(names)))
+    for place, name in enumerate(names):
+        broken = np.flatnonzero(lowest[:, place] < -1e-9)
+        if len(broken):
+            worst = broken[np.argmin(lowest[broken, place])]
+            yield (
+                f"constraint {name} was broken by {len(broken)} of {len(lowest)} deployments, most by deployment "
+                f"{int(numbers[worst])}: {-lowest[worst, place]:.4g}"
+            )
+
+
+@in_float64
+def step(method: Any, world: Believed | None, decisions: Floats) -> Iterator[str]:
+    """A step size above 2/L, L being the largest curvature predicted; or decisions that go back and forth."""
+    size = getattr(method, "step", None)
+    if world is not None and size is not None and not callable(size):
+        curvature = float(np.max(np.abs(np.linalg.eigvalsh(np.asarray(_hessian(world, decisions[-1]))))))
+        if float(size) * curvature > 2.0:
+            yield f"the step {float(size):.4g} is too large: above {2.0 / curvature:.4g} decisions overshoot"
+            return
+    moves = np.diff(decisions[-21:], axis=0)
+    lengths = np.linalg.norm(moves, axis=1)
+    if len(moves) >= 20 and np.all(lengths > 0):
+        turns = np.sum(moves[1:] * moves[:-1], axis=1) / (lengths[1:] * lengths[:-1])
+        if np.mean(turns) < -0.8 and np.mean(lengths[10:]) > 0.9 * np.mean(lengths[:10]):
+            yield "the step is too large: decisions go back and forth without coming closer"
+
+
+def data(deployed: Floats, means: Floats) -> Iterator[str]:
+    """Data (n, k) unlike a location family at decisions (n, d), or that drift, by what a straight line leaves of them.
+
+    F-tests of what squares of the decisions, and time, explain of the residuals of the regression on (1, x); and of whether the
+    size of the residuals follows the decisions. Fewer than 30 deployments tell nothing.
+    """
+    n = len(deployed)
+    if n < 30:
+        return
+    spread = np.ptp(deployed, axis=0)
+    moved = deployed[:, spread > 1e-9 * (1.0 + np.max(np.abs(deployed), initial=0.0))]
+    if n < 30 + 3 * moved.shape[1]:
+        return
+    scaled = (moved - moved.mean(axis=0)) / np.maximum(moved.std(axis=0), 1e-300)
+    line = np.column_stack([np.ones(n), scaled])
+    left = means - line @ np.linalg.lstsq(line, means, rcond=None)[0]
+    time = np.linspace(-1.0, 1.0, n)[:, None]
+    drift = min((_explained(line, left[:, i], time) for i in range(left.shape[1])), default=1.0) * max(left.shape[1], 1)
+    if drift < SURE:
+        yield f"the data drift: with decisions accounted for they still move with time (p = {drift:.1g})"
+    if not moved.shape[1]:
+        return
+    both = np.column_stack([line, time])
+    bent = min(_explained(both, means[:, i], scaled**2) for i in range(means.shape[1])) * means.shape[1]
+    size = np.log(np.maximum(np.sum((left / np.maximum(left.std(axis=0), 1e-300)) ** 2, axis=1), 1e-12))
+    wider = _explained(np.column_stack([np.ones(n), time]), size, scaled)
+    if bent < SURE:
+        yield f"the data look unlike a location family: they do not follow decisions in a straight line (p = {bent:.1g})"
+    if wider < SURE:
+        yield f"the data look unlike a location family: their spread changes with the decision (p = {wider:.1g})"
+
+
+def _explained(base: Floats, values: Floats, more: Floats) -> float:
+    """The p-value of the F-test that `more` columns explain nothing of `values` beyond those of `base`."""
+    from scipy import stats
+
+    whole = np.column_stack([base, more])
+    before, after = (
+        float(np.sum((values - x @ np.linalg.lstsq(x, values, rcond=None)[0]) ** 2)) for x in (base, whole)
+    )
+    extra, free = more.shape[1], len(values) - int(np.linalg.matrix_rank(whole))
+    scale = float(np.sum(values**2))
+    if free < 1 or before <= 1e-20 * max(scale, 1e-300):
+        return 1.0
+    if after <= 1e-20 * scale:
+        return 0.0
+    return float(stats.f.sf((before - after) / extra / (after / free), extra, free))
+
+
+_hessian = jax.jit(lambda world, theta: jax.hessian(world)(theta))

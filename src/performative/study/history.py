@@ -1,0 +1,91 @@
+"""Everything that was told in a study, as a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from performative.precision import in_float64
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from performative.study.study import Study
+
+
+@in_float64
+def history(study: Study) -> xr.Dataset:
+    """Over `deployment` (the ids of those that were told): θ_t, λ_t, and for each of the b decisions what was deployed,
+    its constraints' slack −g, the means of the data it brought and their average loss. Where rounds deploy different numbers of
+    decisions the missing ones are NaN.
+    """
+    import xarray as xr
+
+    problem = study.method.problem
+    asks: dict[int, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for number, header, arrays in study.events():
+        if header["kind"] == "ask":
+            asks[number] = (header, arrays)
+        elif header["kind"] == "tell":
+            asked, parts = asks.pop(header["deployment"])
+            rows.append(
+                {
+                    "deployment": header["deployment"],
+                    "round": asked["round"],
+                    "asked": asked["at"],
+                    "told": header["at"],
+                    "count": arrays["samples"].shape[1],
+                    "decision": parts["decision"],
+                    "multipliers": parts["multipliers"],
+                    "deployed": parts["decisions"],
+                    "slack": -parts["g"],
+                    "data": arrays["samples"].mean(axis=1),
+                    "loss": np.asarray(_mean_losses(problem, parts["decisions"], arrays["samples"])),
+                }
+            )
+    d, m, n = problem.dimension, len(problem.constraint_names), len(rows)
+    most = max((len(row["deployed"]) for row in rows), default=1)
+    width = rows[0]["data"].shape[1] if rows else 0
+
+    def column(name: str, *shape: int) -> NDArray[Any]:
+        table = np.full((n, *shape), np.nan)
+        for place, row in zip(table, rows, strict=True):
+            place[: len(row[name])] = row[name]
+        return table
+
+    def plain(name: str, dtype: Any) -> NDArray[Any]:
+        return np.array([row[name] for row in rows], dtype=dtype)
+
+    def moment(name: str) -> NDArray[Any]:
+        return (plain(name, np.float64) * 1e6).astype("datetime64[us]")
+
+    return xr.Dataset(
+        {
+            "decision": (("deployment", "dimension"), column("decision", d)),
+            "multipliers": (("deployment", "constraint"), column("multipliers", m)),
+            "deployed": (("deployment", "probe", "dimension"), column("deployed", most, d)),
+            "slack": (("deployment", "probe", "constraint"), column("slack", most, m)),
+            "data": (("deployment", "probe", "number"), column("data", most, width)),
+            "loss": (("deployment", "probe"), column("loss", most)),
+            "samples": (("deployment",), plain("count", np.int64)),
+        },
+        coords={
+            "deployment": plain("deployment", np.int64),
+            "round": ("deployment", plain("round", np.int64)),
+            "asked": ("deployment", moment("asked")),
+            "told": ("deployment", moment("told")),
+            "constraint": list(problem.constraint_names),
+        },
+        attrs={"study": study.name, "seed": study.seed},
+    )
+
+
+@jax.jit
+def _mean_losses(problem: Any, decisions: Array, samples: Array) -> Array:
+    one = jax.vmap(problem.loss, in_axes=(None, 0))
+    return jax.vmap(lambda theta, z: one(theta, z).mean())(decisions, samples)

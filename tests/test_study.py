@@ -1,0 +1,554 @@
+"""Live studies: nothing lost, nothing twice, the same bits whoever holds the file, and clear errors that change nothing."""
+
+import dataclasses
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import performative as pf
+from performative.engine import round_keys
+from performative.precision import precise
+from performative.randomness import new_key
+from performative.study import (
+    AlreadyTold,
+    NotReproduced,
+    OtherMethod,
+    StudyBusy,
+    StudyDamaged,
+    StudyError,
+    store,
+)
+from performative.study.records import packed, unpacked
+
+EFFECT = np.array([[-1.5, 0.3], [0.2, -1.0]])
+
+
+def revenue(prices, demand):
+    return -jnp.sum(prices * demand)
+
+
+def market_problem(bound=4.0, loss=revenue, upper=5.0):
+    return pf.Problem(loss, pf.Box([0.0, 0.0], [upper, 5.0]), [pf.constraints.Linear([1.0, 1.0], bound, name="cap")])
+
+
+PROBLEM = market_problem()
+MARKET = pf.LocationFamily(pf.Gaussian([4.0, 5.0], 0.25 * np.eye(2)), EFFECT)
+METHODS = {
+    "safe": lambda: pf.safe_apda(PROBLEM),
+    "apda": lambda: pf.apda(PROBLEM, warmup=20),
+    "recycle": lambda: pf.apda(PROBLEM, warmup=20, recycle=True),
+    "rgd": lambda: pf.repeated_gradient(PROBLEM),
+}
+
+
+def answer(deployment, n=None):
+    """What the world says, a function of the deployment's round alone."""
+    random = np.random.default_rng(deployment.round)
+    noise = random.normal(size=(len(deployment.decisions), n or deployment.samples, 2))
+    return np.array([4.0, 5.0]) + (deployment.decisions @ EFFECT.T)[:, None] + 0.5 * noise
+
+
+def run(study, rounds):
+    while True:
+        deployment = study.ask()
+        if deployment.round >= rounds:
+            return study
+        study.tell(deployment, answer(deployment))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "prices.db"
+
+
+@pytest.fixture
+def study(path):
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        yield study
+
+
+def stored(path):
+    """Everything the file holds, by a connection of its own."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        rows = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("events", "heads", "snapshots")]
+    connection.close()
+    return rows
+
+
+def kinds(path):
+    return [unpacked(record[64:])[0]["kind"] for _, record in stored(path)[0]]
+
+
+# Identities.
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_closed_after_every_call_or_never_the_bits_are_the_same(path, name):
+    make = METHODS[name]
+    with pf.Study.create(path, "never", make()) as never:
+        run(never, 12)
+        assert never.verify().told in (12, 11)
+    pf.Study.create(path, "always", make()).close()
+    while True:
+        with pf.Study.open(path, "always", make()) as study:
+            deployment = study.ask()
+        if deployment.round >= 12:
+            break
+        with pf.Study.open(path, "always", make()) as study:
+            assert study.ask().id == deployment.id
+            study.tell(deployment.id, answer(deployment))
+    heads = stored(path)[2]
+    assert heads[0][1] == heads[1][1]
+    with pf.Study.open(path, "always", make()) as study:
+        study.verify()
+        assert study.state.round == 12
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_study_agrees_with_the_simulation_on_the_same_data(path, name):
+    method = METHODS[name]()
+    with pf.Study.create(path, "eu", method, seed=3) as study:
+        lane = jax.random.fold_in(new_key(3), 0)
+        while (deployment := study.ask()).round <= 40:
+            with precise():
+                keys = round_keys(lane, deployment.round, 2)
+                samples = [
+                    MARKET.sample(keys[1 + i], jnp.asarray(theta), deployment.samples)
+                    for i, theta in enumerate(deployment.decisions)
+                ]
+            told = study.tell(deployment, np.stack(samples))
+        runs = pf.simulate({"m": method}, MARKET, rounds=40, realizations=1, seed=3).isel(
+            method=0, realization=0, round=-1
+        )
+        np.testing.assert_allclose(told.decision_before, runs.decision, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(told.multipliers, runs.multipliers, rtol=0, atol=1e-9)
+        study.verify()
+
+
+def test_varying_numbers_of_samples(path):
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+        for n in (1, 5, 2, 1, 3):
+            deployment = study.ask()
+            study.tell(deployment, answer(deployment, n))
+        study.verify()
+        assert study.history()["samples"].values.tolist() == [1, 5, 2, 1, 3]
+        assert float(study.state.belief.count) == 12
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Place:
+    round: object
+    decision: object
+    multipliers: object
+    seen: object
+
+
+class Looker:
+    """A method of a user's that looks at its numbers, so that it cannot be compiled, and keeps a list that grows."""
+
+    def __init__(self):
+        self.problem = PROBLEM
+
+    def init(self, key):
+        return Place(jnp.asarray(1), jnp.array([0.1, 0.1]), jnp.zeros(1), ())
+
+    def ask(self, state, key):
+        return state.decision[None]
+
+    def wanted(self, state):
+        return 1
+
+    def tell(self, state, decisions, samples):
+        moved = state.decision + 0.01 * samples[0, 0]
+        decision = moved if float(moved.sum()) < 2.0 else state.decision
+        return Place(state.round + 1, decision, state.multipliers, (*state.seen, samples[0, 0, 0])[-3:])
+
+
+def test_a_method_of_ones_own_that_cannot_be_compiled(path):
+    with pf.Study.create(path, "eu", Looker()) as study:
+        run(study, 6)
+        state = study.state
+    with pf.Study.open(path, "eu", Looker()) as again:
+        assert np.array_equal(again.state.decision, state.decision)
+        assert len(again.state.seen) == 3
+        assert run(again, 9).verify().told == 8
+
+
+# Asking and telling.
+
+
+def test_asking_is_idempotent_and_says_why(path):
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+        run(study, 5)
+        one, other = study.ask(), study.ask()
+        assert one.id == other.id
+        assert one.round == 5
+        assert one.samples == 1
+        assert one.decisions.shape == (1, 2)
+        np.testing.assert_array_equal(one.why.exploration, one.decisions - np.asarray(study.state.decision))
+        np.testing.assert_allclose(one.why.safety, [[4.0 - one.decisions.sum()]])
+        assert one.why.safety.min() > 0
+        assert one.why.multipliers.shape == (1,)
+        assert study.pending.id == one.id
+    assert kinds(path).count("ask") == 6
+
+
+def test_the_same_tell_twice_is_accepted_once_and_answered_alike_and_another_is_refused(study, path):
+    first = study.ask()
+    told = study.tell(first, answer(first))
+    assert told.round == 2
+    np.testing.assert_array_equal(told.decision_before, first.why.decision)
+    run(study, 4)
+    before = stored(path)
+    again = study.tell(first, answer(first))
+    assert all(np.array_equal(a, b) for a, b in zip(told, again, strict=True))
+    with pytest.raises(AlreadyTold, match="told already, with other samples"):
+        study.tell(first, answer(first) + 1.0)
+    with pytest.raises(AlreadyTold, match="must be open to be cancelled, but was told"):
+        study.cancel(first, "late")
+    assert stored(path) == before
+
+
+def test_cancelling_draws_another_decision_for_the_same_round(path):
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+        run(study, 4)
+        first = study.ask()
+        study.cancel(first, "shop closed")
+        study.cancel(first, "shop closed")
+        study.note("open again on Monday")
+        with pytest.raises(AlreadyTold, match="cancelled: shop closed"):
+            study.tell(first, answer(first))
+        second = study.ask()
+        assert second.id != first.id
+        assert second.round == first.round
+        assert not np.array_equal(second.decisions, first.decisions)
+    with pf.Study.open(path, "eu", pf.safe_apda(PROBLEM)) as study:
+        assert study.ask().id == second.id
+        study.tell(second, answer(second))
+        assert study.verify().told == 5
+    assert kinds(path)[-5:] == ["ask", "cancel", "note", "ask", "tell"]
+
+
+def test_data_frames(path):
+    with pf.Study.create(path, "eu", pf.apda(PROBLEM, warmup=4)) as study:
+        first = study.ask()
+        study.tell(first, pd.DataFrame(answer(first)[0], columns=["a", "b"]))
+        second = study.ask()
+        study.tell(second, [pd.DataFrame(part) for part in answer(second)])
+        assert study.verify().told == 2
+        third = study.ask()
+        with pytest.raises(ValueError, match="numeric"):
+            study.tell(third, [pd.DataFrame({"a": ["x"], "b": [1.0]})] * 2)
+
+
+BAD = {
+    "nan": (lambda d: np.full((1, 1, 2), np.nan), "must be finite, but got nan"),
+    "inf": (lambda d: np.full((1, 1, 2), np.inf), "must be finite, but got inf"),
+    "two axes": (lambda d: np.zeros((1, 2)), r"must have shape \(1, n, k\), but got \(1, 2\)"),
+    "two decisions": (lambda d: np.zeros((2, 1, 2)), r"must have shape \(1, n, k\)"),
+    "too wide": (lambda d: np.zeros((1, 1, 3)), "must take a decision"),
+    "strings": (lambda d: [[["a", "b"]]], "must be numbers"),
+    "none": (lambda d: None, "must be numbers"),
+    "empty": (lambda d: np.zeros((1, 0, 2)), "must have shape"),
+    "nothing": (lambda d: [], "must have shape"),
+    "ragged": (lambda d: [[[1.0, 2.0], [1.0]]], "must be numbers"),
+    "a gigabyte": (lambda d: np.broadcast_to(0.0, (1, 2**26, 2)), "must hold at most 33554432 numbers"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_samples_are_refused_and_nothing_changes(study, path, name):
+    deployment = study.ask()
+    before = stored(path)
+    make, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        study.tell(deployment, make(deployment))
+    assert stored(path) == before
+    study.tell(deployment, answer(deployment))
+    assert study.verify().told == 1
+
+
+def test_a_wrong_deployment_is_refused(study, path):
+    before = stored(path)
+    for wrong in (1, 0, -1, 10**30):
+        with pytest.raises(ValueError, match="must be one that was asked for"):
+            study.tell(wrong, np.zeros((1, 1, 2)))
+    with pytest.raises(TypeError, match="what `ask` returned or its id"):
+        study.tell("1", np.zeros((1, 1, 2)))
+    assert stored(path) == before
+    deployment = study.ask()
+    other = deployment._replace(decisions=deployment.decisions + 1.0)
+    with pytest.raises(ValueError, match="must be of this study"):
+        study.tell(other, answer(deployment))
+    with pytest.raises(ValueError, match="is a create"):
+        study._find(0) if study._store.count else None
+    with pytest.raises(ValueError, match="`reason`"):
+        study.cancel(deployment, "")
+    with pytest.raises(ValueError, match="`text`"):
+        study.note("")
+    assert kinds(path) == ["create", "ask"]
+
+
+def test_samples_as_wide_as_before(study):
+    problem = pf.Problem(lambda t, z: jnp.sum(t**2) + jnp.sum(z), pf.Box([0.0], [1.0]))
+    with pf.Study.create(study._store.path, "other", pf.repeated_gradient(problem)) as other:
+        other.tell(other.ask(), np.ones((1, 1, 3)))
+        with pytest.raises(ValueError, match="must hold 3 numbers each, as in earlier rounds"):
+            other.tell(other.ask(), np.ones((1, 1, 2)))
+
+
+# What is opened.
+
+
+def other_loss(prices, demand):
+    return -jnp.sum(prices * demand) + 1e-6 * prices[0]
+
+
+def same_revenue(p, q):
+    total = 0.0
+    for place in range(2):
+        total = total - q[place] * p[place]
+    return total
+
+
+DIFFERENT = {
+    "bound": (lambda: pf.apda(market_problem(bound=3.0), warmup=20), "problem.constraints[0].bound: stored [4.0] given [3.0]"),
+    "set": (lambda: pf.apda(market_problem(upper=4.0), warmup=20), "problem.decisions.upper: stored [5.0, 5.0] given [4.0, 5.0]"),
+    "loss": (lambda: pf.apda(market_problem(loss=other_loss), warmup=20), "loss(probes of 2 numbers): stored"),
+    "step": (lambda: pf.apda(PROBLEM, warmup=20, step=0.1), "method.step: stored 0.005 given 0.1"),
+    "step of the round": (lambda: pf.apda(PROBLEM, warmup=20, step=lambda t: 0.1 / t), "method.step: stored 0.005 given nothing"),
+    "warmup": (lambda: pf.apda(PROBLEM, warmup=21), "method.estimator.warmup: stored 20 given 21"),
+    "start": (lambda: pf.apda(PROBLEM, warmup=20, start=[0.1, 0.0]), "method.start: stored None given [0.1, 0.0]"),
+    "kind": (lambda: pf.pd_ps(PROBLEM, warmup=20), "method.estimator.anticipate: stored True given False"),
+    "safe": (lambda: pf.safe_apda(PROBLEM), "method: stored 'PrimalDual' given 'SafePrimalDual'"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    path = tmp_path_factory.mktemp("identity") / "prices.db"
+    with pf.Study.create(path, "fresh", pf.apda(PROBLEM, warmup=20)), pf.Study.create(
+        path, "told", pf.apda(PROBLEM, warmup=20)
+    ) as told:
+        run(told, 2)
+    return path
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+@pytest.mark.parametrize("which", ["fresh", "told"])
+def test_another_method_is_refused_with_the_differences(opened, name, which):
+    make, line = DIFFERENT[name]
+    before = opened.read_bytes()
+    with pytest.raises(OtherMethod) as raised:
+        pf.Study.open(opened, which, make())
+    assert line in str(raised.value)
+    assert any(line in entry for entry in raised.value.differences)
+    assert opened.read_bytes() == before
+
+
+def test_code_may_be_written_anew(opened):
+    method = pf.apda(market_problem(loss=same_revenue), warmup=20)
+    with pf.Study.open(opened, "told", method) as study:
+        assert study.state.round == 2
+
+
+def test_a_loss_that_only_the_data_show_is_compared_once_they_were_told(path):
+    def make(weight):
+        loss = lambda t, z: jnp.sum(t**2) + weight * z[:80].reshape(8, 10).sum()  # noqa: E731
+        return pf.repeated_gradient(pf.Problem(loss, pf.Box([0.0], [1.0])))
+
+    with pf.Study.create(path, "wide", make(1.0)) as study:
+        study.tell(study.ask(), np.ones((1, 1, 80)))
+    with pytest.raises(OtherMethod, match="loss"):
+        pf.Study.open(path, "wide", make(2.0))
+    pf.Study.open(path, "wide", make(1.0)).close()
+
+
+def test_names(study, path):
+    with pytest.raises(StudyError, match="has a study 'eu' already"):
+        pf.Study.create(path, "eu", study.method)
+    with pytest.raises(StudyError, match="has no study 'us', but 'eu'"):
+        pf.Study.open(path, "us", study.method)
+    with pytest.raises(ValueError, match="`name`"):
+        pf.Study.create(path, "", study.method)
+    with pytest.raises(ValueError, match="`seed`"):
+        pf.Study.create(path, "us", study.method, seed=-1)
+    with pytest.raises(StudyError, match="must exist, but does not"):
+        pf.Study.open(path.with_name("none.db"), "eu", study.method)
+    with pytest.raises(StudyError, match="directory"):
+        pf.Study.create(path.parent / "none" / "a.db", "eu", study.method)
+
+
+def test_several_studies_in_a_file_do_not_meet(path):
+    with pf.Study.create(path, "eu", METHODS["rgd"]()) as eu, pf.Study.create(path, "us", METHODS["safe"](), seed=5) as us:
+        for rounds in range(2, 6):
+            run(eu, rounds)
+            run(us, rounds)
+        eu.verify()
+        us.verify()
+
+
+def test_readers_read_and_do_not_write(study, path):
+    run(study, 3)
+    with pf.Study.open(path, "eu", study.method, readonly=True) as reader:
+        assert reader.state.round == 3
+        run(study, 5)
+        assert reader.state.round == 5
+        assert reader.ask().id == study.ask().id
+        with pytest.raises(StudyError, match="opened to be read"):
+            reader.note("no")
+
+
+# Damage.
+
+
+def test_verify_finds_what_was_computed_otherwise(study):
+    run(study, 4)
+    state = study._store.state
+    body = packed({"kind": "note", "at": 0.0, "text": "forged"}, {})
+    study._store.append(body, state[:-1] + bytes([state[-1] ^ 1]))
+    study._catch_up()
+    with pytest.raises(NotReproduced, match="after event"):
+        study.verify()
+
+
+def test_every_changed_bit_of_a_record_or_snapshot_is_found(path):
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        run(study, 30)
+        method = study.method
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    (events, heads, snapshots), seen = stored(path), 0
+    for blob in [record for _, record in events[:: len(events) // 8]] + [heads[0][2], snapshots[0][1]]:
+        place = whole.find(blob)
+        if place < 0:  # in pieces, on several pages
+            continue
+        seen += 1
+        damaged = bytearray(whole)
+        damaged[place + int(random.integers(len(blob)))] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(StudyDamaged, match=r"is damaged|holds"):
+            pf.Study.open(path, "eu", method)
+        assert path.read_bytes() == damaged
+    assert seen > 6
+
+
+def test_random_damage_is_an_error_or_changes_nothing(path):
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        run(study, 10)
+        method = study.method
+    whole, good = path.read_bytes(), stored(path)
+    random = np.random.default_rng(1)
+    errors = 0
+    for _ in range(60):
+        damaged = bytearray(whole)
+        damaged[int(random.integers(len(whole)))] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        try:
+            pf.Study.open(path, "eu", method).close()
+        except StudyError:
+            errors += 1
+            assert path.read_bytes() == damaged
+        else:
+            assert stored(path) == good
+        for extra in path.parent.glob("*-*"):
+            extra.unlink()
+    assert errors > 10
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
+def test_a_truncated_file(path, share):
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        run(study, 30)
+        method = study.method
+    whole = path.read_bytes()
+    cut = whole[: int(share * len(whole))]
+    path.write_bytes(cut)
+    with pytest.raises(StudyError, match=r"damaged|could not be read|is empty|not a database"):
+        pf.Study.open(path, "eu", method)
+    assert path.read_bytes() == cut
+
+
+def test_a_file_that_is_not_a_study_and_one_of_a_newer_version(path):
+    method = pf.repeated_gradient(PROBLEM)
+    path.write_text("prices: 1, 2, 3\n" * 100)
+    content = path.read_bytes()
+    for call in (pf.Study.open, pf.Study.create):
+        with pytest.raises(StudyError, match="must be a file of studies"):
+            call(path, "eu", method)
+    assert path.read_bytes() == content
+    path.unlink()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE prices (x)")
+    connection.close()
+    content = path.read_bytes()
+    for call in (pf.Study.open, pf.Study.create):
+        with pytest.raises(StudyError, match="another kind of SQLite file"):
+            call(path, "eu", method)
+    assert path.read_bytes() == content
+    path.unlink()
+    pf.Study.create(path, "eu", method).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    content = path.read_bytes()
+    for call in (pf.Study.open, pf.Study.create):
+        with pytest.raises(StudyError, match="must be of format 1 at most, but is of 2"):
+            call(path, "us", method)
+    assert path.read_bytes() == content
+
+
+def test_events_are_only_added(study, path):
+    run(study, 3)
+    study.close()
+    connection = sqlite3.connect(path)
+    for statement in ("DELETE FROM events", "UPDATE events SET record = x'00'"):
+        with pytest.raises(sqlite3.IntegrityError, match="only added"):
+            connection.execute(statement)
+    connection.close()
+
+
+def test_a_directory_that_vanishes(tmp_path):
+    (tmp_path / "here").mkdir()
+    path = tmp_path / "here" / "prices.db"
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        deployment = study.ask()
+        shutil.rmtree(tmp_path / "here")
+        with pytest.raises(StudyError, match="moved, deleted or replaced"):
+            study.tell(deployment, answer(deployment))
+        assert not (tmp_path / "here").exists()
+
+
+def test_a_full_disk(path):
+    """The file may not grow: what cannot be written is refused, and the study goes on once there is room."""
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        run(study, 3)
+        deployment = study.ask()
+        before = stored(path)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        large = answer(deployment, 20_000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            with pytest.raises(StudyError, match="could not be read or written, and nothing is changed"):
+                study.tell(deployment, large)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert stored(path) == before
+        study.tell(deployment, large)
+        assert study.verify().told == 3
