@@ -1,24 +1,16 @@
 """Live studies: nothing lost, nothing twice, the same bits whoever holds the file, and clear errors that change nothing."""
 
 import dataclasses
-import multiprocessing
-import os
 import resource
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
-import threading
-import time
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import soak
 
 import performative as pf
 from performative.engine import round_keys
@@ -31,6 +23,7 @@ from performative.study import (
     StudyBusy,
     StudyDamaged,
     StudyError,
+    cautions,
     store,
 )
 from performative.study.records import packed, unpacked
@@ -296,13 +289,14 @@ def test_a_wrong_deployment_is_refused(study, path):
     other = deployment._replace(decisions=deployment.decisions + 1.0)
     with pytest.raises(ValueError, match="must be of this study"):
         study.tell(other, answer(deployment))
-    with pytest.raises(ValueError, match="is a create"):
-        study._find(0) if study._store.count else None
+    study.note("an event, but no deployment")
+    with pytest.raises(ValueError, match="event 2 is a note"):
+        study.tell(2, answer(deployment))
     with pytest.raises(ValueError, match="`reason`"):
         study.cancel(deployment, "")
     with pytest.raises(ValueError, match="`text`"):
         study.note("")
-    assert kinds(path) == ["create", "ask"]
+    assert kinds(path) == ["create", "ask", "note"]
 
 
 def test_samples_as_wide_as_before(study):
@@ -343,9 +337,10 @@ DIFFERENT = {
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
     path = tmp_path_factory.mktemp("identity") / "prices.db"
-    with pf.Study.create(path, "fresh", pf.apda(PROBLEM, warmup=20)), pf.Study.create(
-        path, "told", pf.apda(PROBLEM, warmup=20)
-    ) as told:
+    with (
+        pf.Study.create(path, "fresh", pf.apda(PROBLEM, warmup=20)),
+        pf.Study.create(path, "told", pf.apda(PROBLEM, warmup=20)) as told,
+    ):
         run(told, 2)
     return path
 
@@ -396,7 +391,10 @@ def test_names(study, path):
 
 
 def test_several_studies_in_a_file_do_not_meet(path):
-    with pf.Study.create(path, "eu", METHODS["rgd"]()) as eu, pf.Study.create(path, "us", METHODS["safe"](), seed=5) as us:
+    with (
+        pf.Study.create(path, "eu", METHODS["rgd"]()) as eu,
+        pf.Study.create(path, "us", METHODS["safe"](), seed=5) as us,
+    ):
         for rounds in range(2, 6):
             run(eu, rounds)
             run(us, rounds)
@@ -552,3 +550,187 @@ def test_a_full_disk(path):
         assert stored(path) == before
         study.tell(deployment, large)
         assert study.verify().told == 3
+
+
+def as_nobody(script, *arguments):
+    """Run a script as a user who owns nothing."""
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **nobody)
+
+
+def test_a_read_only_file(tmp_path):
+    path = tmp_path / "prices.db"
+    with pf.Study.create(path, "eu", soak.simple()) as study:
+        soak_run(study, 3)
+    content = path.read_bytes()
+    copy = Path(tempfile.mkdtemp(dir="/tmp")) / "prices.db"
+    try:
+        shutil.copy(path, copy)
+        copy.chmod(0o444)
+        copy.parent.chmod(0o555)
+        script = f"""
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+        import performative as pf
+        from benchmarks import soak
+        study = pf.Study.open(sys.argv[1], "eu", soak.simple())
+        assert study.state.round == 3
+        assert study.status().told == 2
+        try:
+            study.note("no")
+        except pf.study.StudyError as error:
+            print("refused:", error)
+        """
+        done = as_nobody(script, copy)
+        assert "could not be read or written, and nothing is changed" in done.stdout, done.stderr
+        assert copy.read_bytes() == content
+    finally:
+        copy.parent.chmod(0o755)
+        shutil.rmtree(copy.parent)
+
+
+def soak_run(study, rounds):
+    while (deployment := study.ask()).round < rounds:
+        study.tell(deployment, soak.answer(deployment))
+
+
+# Several processes, and killed ones.
+
+
+def test_killed_at_random_moments_nothing_is_lost_or_twice_and_the_bits_are_the_same(tmp_path):
+    found = soak.killed(tmp_path / "prices.db", kills=20, rounds=30)
+    assert found["told"] >= found["acknowledged"] > 20
+
+
+def test_processes_that_hammer_one_study_leave_a_valid_log(tmp_path):
+    found = soak.hammered(tmp_path / "prices.db", processes=8, seconds=3.0)
+    assert found["told"] > 20
+    assert found["refused"] > 0
+
+
+def test_of_two_that_tell_at_once_one_wins(path):
+    method = pf.repeated_gradient(PROBLEM)
+    with pf.Study.create(path, "eu", method) as one, pf.Study.open(path, "eu", method) as other:
+        for _ in range(5):
+            mine, yours = one.ask(), other.ask()
+            assert mine.id == yours.id
+            outcomes = []
+
+            def tell(study, deployment, samples, outcomes=outcomes):
+                try:
+                    outcomes.append(study.tell(deployment, samples).round)
+                except AlreadyTold as error:
+                    outcomes.append(error)
+
+            threads = [
+                threading.Thread(target=tell, args=(one, mine, answer(mine))),
+                threading.Thread(target=tell, args=(other, yours, answer(yours) + 1.0)),
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sorted(isinstance(outcome, AlreadyTold) for outcome in outcomes) == [False, True]
+        assert one.verify().told == 5
+
+
+def test_a_file_that_another_process_holds_is_busy(study, path, monkeypatch):
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.1)
+    deployment = study.ask()
+    before = stored(path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pf.Study.open(path, "eu", study.method) as other:  # a reader is not held up
+        assert other.ask().id == deployment.id
+        with pytest.raises(StudyBusy, match="being written by another process"):
+            other.tell(deployment, answer(deployment))
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert stored(path) == before
+    study.tell(deployment, answer(deployment))
+
+
+# Status, history, figure.
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory):
+    path = tmp_path_factory.mktemp("status") / "prices.db"
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+        run(study, 400)
+        yield study
+
+
+def test_status_tells_where_the_study_stands(learnt):
+    status = learnt.status()
+    assert status.round == 400
+    assert status.told == 400
+    best, stable = pf.performative_optimum(PROBLEM, MARKET), pf.stable_point(PROBLEM, MARKET)
+    assert np.all(np.abs(status.effect - EFFECT) < 4 * status.effect_error)
+    assert np.all(status.effect_error < 0.3)
+    for found, truth in ((status.optimum, best), (status.stable, stable)):
+        np.testing.assert_allclose(found.decision, truth.decision, atol=0.15)
+        assert found.low < truth.risk < found.high
+        assert found.high - found.low < 0.5
+    assert status.now.risk >= status.optimum.risk - 1e-6
+    assert status.stable.risk > status.optimum.risk
+    assert status.exploration_cost > 0
+    assert status.slack["cap"] == pytest.approx(4.0 - status.decision.sum())
+    assert status.slack_history.shape == (400, 1)
+    assert status.slack_history.min() >= 0
+    assert "deploy [" in status.next_action
+    assert [w for w in status.warnings if "cap is active" in w]
+    assert not [w for w in status.warnings if "location family" in w or "drift" in w or "step" in w]
+    assert "risk optimum" in str(status)
+
+
+def test_history_is_what_was_told(learnt):
+    past = learnt.history()
+    assert past.sizes == {"deployment": 400, "dimension": 2, "constraint": 1, "probe": 1, "number": 2}
+    deployment = learnt._find(int(past["deployment"][7]))
+    np.testing.assert_array_equal(past["deployed"][7], deployment.decisions)
+    samples = answer(deployment)
+    np.testing.assert_array_equal(past["data"][7], samples.mean(axis=1))
+    np.testing.assert_allclose(past["loss"][7], -np.mean(samples[0] @ deployment.decisions[0]))
+    assert (past["told"] >= past["asked"]).all()
+    assert len(learnt.plot().axes) == 4
+
+
+def test_status_and_history_before_anything_was_told(study):
+    assert study.history().sizes["deployment"] == 0
+    status = study.status()
+    assert status.told == 0
+    assert status.deployed is None
+    assert status.next_action == "ask for the next decisions"
+    assert len(study.plot().axes) == 4
+
+
+def test_warnings_of_data_and_steps():
+    random = np.random.default_rng(0)
+    x = random.uniform(1.0, 2.0, size=(300, 2))
+    noise = 0.3 * random.normal(size=(300, 2))
+    time_ = np.linspace(0.0, 1.0, 300)[:, None]
+    assert list(cautions.data(x, x @ EFFECT.T + noise)) == []
+    assert "drift" in next(cautions.data(x, x @ EFFECT.T + noise + time_))
+    assert "straight line" in next(cautions.data(x, 2.0 * x**2 + noise))
+    assert "spread" in next(cautions.data(x, x @ EFFECT.T + noise * (x[:, :1] - 0.9) * 5))
+    forth = np.array([[(-1.0) ** t, 0.0] for t in range(30)])
+    assert "back and forth" in next(cautions.step(object(), None, forth))
+    assert list(cautions.step(object(), None, random.normal(size=(30, 2)).cumsum(axis=0))) == []
+
+
+def test_a_false_alarm_is_rare():
+    alarms = 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        x = random.uniform(0.0, 1.0, size=(100, 3)) * np.linspace(1.0, 0.2, 100)[:, None]
+        alarms += len(list(cautions.data(x, x @ random.normal(size=(3, 2)) + random.normal(size=(100, 2)))))
+    assert alarms <= 2  # 600 tests at 1e-4
+
+
+def test_a_step_that_is_too_large_is_named(path):
+    with pf.Study.create(path, "eu", pf.apda(PROBLEM, warmup=20, step=5.0)) as study:
+        run(study, 5)
+        assert any("the step 5 is too large: above" in warning for warning in study.status().warnings)
+        assert any("cap was broken by" in warning for warning in study.status().warnings)

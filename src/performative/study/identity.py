@@ -134,12 +134,12 @@ def _losses(problem: Any, decisions: NDArray[Any], samples: NDArray[Any]) -> NDA
 
 def _walked(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
     """Everything of an object that is a value, by its path."""
-    if node is None or isinstance(node, bool | int | float | str):
-        yield path, node
-    elif isinstance(node, np.ndarray | np.generic | jax.Array):
+    if isinstance(node, np.ndarray | np.generic | jax.Array | float):
         plain: Any = node
         array = np.asarray(jax.random.key_data(plain) if is_key(node) else node)
         yield path, array if array.dtype.kind in "biuf" else str(array.tolist())
+    elif node is None or isinstance(node, bool | int | str):
+        yield path, node
     elif id(node) in within:
         yield path, "itself"
     else:

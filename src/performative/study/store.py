@@ -141,8 +141,8 @@ class Store:
             self._require_same_file()
             connection, first = self._connection, self.count
             with _transaction(connection, "DEFERRED"):
-                head = connection.execute("SELECT seq, digest FROM heads WHERE study = ?", (self._study,)).fetchone()
-                if head is None or head[0] + 1 < first:
+                head = self._head(connection)
+                if head is None or not isinstance(head[0], int) or head[0] + 1 < first:
                     raise StudyDamaged(f"{self.path} holds fewer events than it did: it was replaced or damaged")
                 if head[0] + 1 == first:
                     if head[1] != self._running.digest():
@@ -152,12 +152,18 @@ class Store:
                 rows = connection.execute(*self._between(first, head[0]))
                 while batch := rows.fetchmany(1000):
                     records = [record for (record,) in batch]
+                    if not all(map(_is_record, records)):
+                        raise StudyDamaged(self._what_is_damaged(first, head[0]))
                     running.update(b"".join(records))
                     seen, last = seen + len(records), records[-1]
                 if seen != head[0] + 1 or running.digest() != head[1]:
                     raise StudyDamaged(self._what_is_damaged(first, head[0]))
                 row = connection.execute("SELECT state FROM snapshots WHERE study = ?", (self._study,)).fetchone()
-            if row is None or hashlib.sha256(row[0]).digest() != last[_DIGEST : 2 * _DIGEST]:
+            if (
+                row is None
+                or not isinstance(row[0], bytes)
+                or hashlib.sha256(row[0]).digest() != last[_DIGEST : 2 * _DIGEST]
+            ):
                 raise StudyDamaged(f"{self.path} is damaged: the snapshot is not the one that event {head[0]} left")
             self._running, self.count, self.state = running, seen, row[0]
             return True
@@ -177,7 +183,7 @@ class Store:
             self._require_same_file()
             connection = self._writing()
             with _transaction(connection):
-                head = connection.execute("SELECT seq, digest FROM heads WHERE study = ?", (self._study,)).fetchone()
+                head = self._head(connection)
                 if head is None or head != (self.count - 1, self._running.digest()):
                     raise Moved
                 key = (self._study << _SHIFT) + self.count
@@ -224,6 +230,9 @@ class Store:
             if running.digest() != self._running.digest():
                 raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
 
+    def _head(self, connection: sqlite3.Connection) -> Any:
+        return connection.execute("SELECT seq, digest FROM heads WHERE study = ?", (self._study,)).fetchone()
+
     def _between(self, first: int, last: int, columns: str = "record") -> tuple[str, tuple[int, int]]:
         base = self._study << _SHIFT
         return f"SELECT {columns} FROM events WHERE key BETWEEN ? AND ? ORDER BY key", (base + first, base + last)
@@ -236,6 +245,8 @@ class Store:
             seq = key - (self._study << _SHIFT)
             if seq != expected:
                 return f"{self.path} is damaged: event {expected} is missing"
+            if not _is_record(record):
+                return f"{self.path} is damaged: event {seq} is not what was written"
             if record[:_DIGEST] != running.digest():
                 return f"{self.path} is damaged: event {max(seq - 1, 0)} is not what was written"
             running.update(record)
@@ -253,6 +264,10 @@ class Store:
     def _require_same_file(self) -> None:
         if _identity(self.path) != self._file:
             raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, bytes) and len(value) > 2 * _DIGEST
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import time
@@ -106,7 +107,8 @@ class Study:
         """Use `create` or `open`."""
         self.name = name
         self.method: Method = as_node(method)
-        self._arrays = jax.device_put(method)
+        leaves, structure = jax.tree.flatten(method)
+        self._leaves, self._call = jax.device_put(leaves), _calls(structure)
         self._store = store
         self._origin, self._identity = unpacked(store.event(0).body)
         self._lane_words = np.asarray(jax.random.key_data(_lane(self.seed)))
@@ -187,11 +189,12 @@ class Study:
         After a `cancel` the random numbers are new; a method without exploration asks for the same decisions again.
         """
         while True:
-            self._refresh()
+            if self._open is not None:
+                self._refresh()  # another process may have told it
             if self._open is not None:
                 return self._open
             state = self._state
-            decisions, values = _asked(self._arrays, state, self._lane_words, np.int64(self._attempt))
+            decisions, values = self._call(_ask, self._leaves, state, self._lane_words, np.int64(self._attempt))
             arrays = {
                 "decisions": decisions,
                 "g": values,
@@ -216,13 +219,14 @@ class Study:
         deployment that was told are refused with `AlreadyTold`.
         """
         while True:
-            self._refresh()
+            if self._open is None or self._open.id != getattr(deployment, "id", deployment):
+                self._refresh()
             asked = self._find(deployment)
             data = _samples(samples, len(asked.decisions))
             if self._open is None or self._open.id != asked.id:
                 return self._again(asked, data)
             self._check(data)
-            after = _told(self._arrays, self._state, asked.decisions, data)
+            after = self._call(_tell, self._leaves, self._state, asked.decisions, data)
             stored = packed_tree(after)
             arrays = {"samples": data, "decision": after.decision, "multipliers": after.multipliers}
             finite = all(np.all(np.isfinite(arrays[name])) for name in ("decision", "multipliers"))
@@ -274,13 +278,13 @@ class Study:
         for event in self._store.events():
             header, arrays = unpacked(event.body)
             if header["kind"] == "ask":
-                asked, _ = _asked(self._arrays, state, self._lane_words, np.int64(header["attempt"]))
+                asked, _ = self._call(_ask, self._leaves, state, self._lane_words, np.int64(header["attempt"]))
                 if asked.tobytes() != arrays["decisions"].tobytes():
                     raise NotReproduced(
                         f"event {event.seq} asked for {arrays['decisions']}, but the replay for {asked}"
                     )
             elif header["kind"] == "tell":
-                state = _told(self._arrays, state, asked, arrays["samples"])
+                state = self._call(_tell, self._leaves, state, asked, arrays["samples"])
                 current, told = packed_tree(state), told + 1
             if hashlib.sha256(current).digest() != event.state:
                 raise NotReproduced(f"the state after event {event.seq} is not what the replay gives: {state}")
@@ -319,9 +323,11 @@ class Study:
             self._catch_up()
 
     def _append(self, body: bytes, state: bytes | None = None) -> bool:
+        """Whether the event was added; if not, another process was faster, and what it did is known now."""
         try:
             self._store.append(body, state)
         except Moved:
+            self._refresh()
             return False
         return True
 
@@ -355,7 +361,7 @@ class Study:
                 if header["kind"] == "ask":
                     asked = arrays["decisions"]
                 elif header["kind"] == "tell":
-                    like = _shape_of_told(self._arrays, like, asked, arrays["samples"])
+                    like = _shape_of_told(self.method, like, asked, arrays["samples"])
                     if leaf_names(like) == names:
                         break
             else:
@@ -500,26 +506,32 @@ def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> Any:
     return without_keys(method.tell(with_keys(state), decisions, samples))
 
 
-def _compiled(function: Any) -> Any:
-    """The function compiled, or as it is for a method that looks at its numbers and cannot be; it returns NumPy arrays."""
-    jitted = jax.jit(function)
+class _Calls:
+    """`_ask` and `_tell` compiled for methods of one structure, on NumPy arrays.
 
-    def call(method: Any, *arguments: Any) -> Any:
+    A method that looks at its numbers cannot be compiled, and is called as it is.
+    """
+
+    def __init__(self, structure: Any) -> None:
+        self._structure = structure
+        self._compiled = {
+            function: jax.jit(lambda leaves, *rest, call=function: call(jax.tree.unflatten(structure, leaves), *rest))
+            for function in (_ask, _tell)
+        }
+
+    def __call__(self, function: Any, leaves: list[Any], *rest: Any) -> Any:
         try:
-            result = jitted(method, *arguments)
+            result = self._compiled[function](leaves, *rest)
         except jax.errors.JAXTypeError:
-            result = function(method, *jax.tree.map(jnp.asarray, arguments))
+            result = function(jax.tree.unflatten(self._structure, leaves), *jax.tree.map(jnp.asarray, rest))
         return jax.tree.map(np.asarray, result)
 
-    return call
 
-
-_asked = _compiled(_ask)
-_told = _compiled(_tell)
+_calls = functools.lru_cache(_Calls)
 
 
 def _shape_of_told(method: Any, like: Any, decisions: Any, samples: Any) -> Any:
     try:
         return jax.eval_shape(_tell, method, like, decisions, samples)
     except jax.errors.JAXTypeError:
-        return _told(method, like, decisions, samples)
+        return _tell(method, like, decisions, samples)
