@@ -257,6 +257,11 @@ class Store:
         """The connection, from the first event on one that can write."""
         if not self._writes:
             connection = _connected(self.path, "rw")
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_master")
+            except sqlite3.DatabaseError:
+                connection.close()
+                raise
             self._connection.close()
             self._connection, self._writes = connection, True
         return self._connection
@@ -271,14 +276,26 @@ def _is_record(value: Any) -> bool:
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"file:{quote(str(path))}?mode={mode}"
-    connection = sqlite3.connect(
-        uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=64
-    )
-    connection.execute("PRAGMA synchronous = FULL")
-    if mode == "ro":
-        connection.execute("PRAGMA query_only = ON")
+    connection = _made(path, f"mode={mode}")
+    if mode != "ro":
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError:
+        connection.close()
+        log = Path(f"{path}-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        # Where no file can be made beside it, nobody writes to it either.
+        connection = _made(path, "mode=ro&immutable=1")
+    connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _made(path: Path, options: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?{options}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
 
 
 def _checked_file(path: Path, connection: sqlite3.Connection, empty: bool = False) -> bool:

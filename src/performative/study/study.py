@@ -361,7 +361,7 @@ class Study:
                 if header["kind"] == "ask":
                     asked = arrays["decisions"]
                 elif header["kind"] == "tell":
-                    like = _shape_of_told(self.method, like, asked, arrays["samples"])
+                    like = self._call.shape_of_told(self._leaves, like, asked, arrays["samples"])
                     if leaf_names(like) == names:
                         break
             else:
@@ -526,12 +526,12 @@ class _Calls:
             result = function(jax.tree.unflatten(self._structure, leaves), *jax.tree.map(jnp.asarray, rest))
         return jax.tree.map(np.asarray, result)
 
+    def shape_of_told(self, leaves: list[Any], state: Any, decisions: Any, samples: Any) -> Any:
+        """A state of the structure that `_tell` returns; its numbers may be missing."""
+        try:
+            return self._compiled[_tell].eval_shape(leaves, state, decisions, samples)
+        except jax.errors.JAXTypeError:
+            return self(_tell, leaves, state, decisions, samples)
+
 
 _calls = functools.lru_cache(_Calls)
-
-
-def _shape_of_told(method: Any, like: Any, decisions: Any, samples: Any) -> Any:
-    try:
-        return jax.eval_shape(_tell, method, like, decisions, samples)
-    except jax.errors.JAXTypeError:
-        return _tell(method, like, decisions, samples)
