@@ -36,6 +36,7 @@ def apda(
     exploration: float | Exploration = 1.0,
     start: Any = None,
     recycle: bool = False,
+    forgetting: float = 1.0,
     samples: int = 1,
     shift: Shift | None = None,
     effect: Any = None,
@@ -51,6 +52,8 @@ def apda(
         exploration: the standard deviation of the probes u_t, or a part such as `Pair`.
         start: θ_1; by default the point of Θ nearest to 0.
         recycle: keep every observation as a base sample instead of the first n alone.
+        forgetting: the weight that what is known keeps from round to round, for a world that drifts: with 0.99 estimates rest
+            on about the last hundred rounds. It needs `recycle`, since base samples of the warm-up alone cannot fade.
         samples: how many samples each deployment brings.
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
         effect: Â₀, zero by default; needed with `shift`, whose effect may have any shape.
@@ -63,7 +66,10 @@ def apda(
         prior=parts.pop("effect"),
         probe=float(getattr(explore, "scale", 1.0)),
     )
-    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
+    memory = _memory(forgetting, 2 * parts["samples"])
+    if memory is not None and not recycle:
+        raise ValueError(f"`recycle=True` must be given with `forgetting`, but got recycle={recycle!r}, {forgetting=}")
+    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), True, parts.pop("warmup"), memory)
     return PrimalDual(estimator=estimator, exploration=explore, **parts)
 
 
@@ -104,6 +110,7 @@ def safe_apda(
     effect: Any = None,
     history: tuple[Any, Any] | None = None,
     reservoir: int = 500,
+    forgetting: float = 1.0,
 ) -> SafePrimalDual:
     """APDA for those who pay for every deployment: one a round, all feasible, exploration that fades like t^(−1/4).
 
@@ -122,6 +129,8 @@ def safe_apda(
         effect: Â₀, zero by default; needed with `shift`.
         history: past deployments, decisions (N, d) and the sample (N, k) each brought. Base samples are those at decisions 0.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
+        forgetting: the weight that what is known keeps from round to round, for a world that drifts: with 0.99 estimates rest
+            on about the last hundred rounds, and exploration fades no further than it has after so many.
     """
     problem, start, effect = known_parts(problem, start, shift, effect)
     if problem.dimension is None:
@@ -141,6 +150,10 @@ def safe_apda(
         raise ValueError(f"`safety` must be 'pull' or 'nearest', but got {safety!r}")
     keeper = Pull.of(problem, anchor) if safety == "pull" else Nearest.of(problem, anchor)
     radius = float(problem.decisions.radius)
+    samples, reservoir = whole("samples", samples, 1), whole("reservoir", reservoir, 1)
+    memory = _memory(forgetting, samples)
+    if memory is not None:  # a reservoir that holds more would never be full
+        reservoir = max(1, min(reservoir, int(memory / 2)))
     return SafePrimalDual(
         problem=problem,
         shift=callable_node(apply_effect if shift is None else shift),
@@ -153,9 +166,18 @@ def safe_apda(
         structured=shift is not None,
         unmoved=unmoved,
         overlap=overlap,
-        samples=whole("samples", samples, 1),
-        reservoir=whole("reservoir", reservoir, 1),
+        samples=samples,
+        reservoir=reservoir,
+        memory=memory,
     )
+
+
+def _memory(forgetting: float, samples: int) -> Any:
+    """On how many samples, before the new ones, estimates rest at most; None for all there are."""
+    kept = positive("forgetting", forgetting)
+    if kept > 1.0:
+        raise ValueError(f"`forgetting <= 1` must hold, but got {forgetting=}")
+    return None if kept == 1.0 else np.float64(samples * kept / (1.0 - kept))
 
 
 def known_parts(problem: Problem, start: Any, shift: Shift | None, effect: Any) -> tuple[Problem, Any, Any]:

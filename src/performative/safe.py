@@ -27,6 +27,8 @@ from performative.randomness import standard_normal
 from performative.sets import Box
 from performative.validation import Floats
 
+FLOOR = 0.1
+"""The share of its exploration that a method which forgets takes for granted in every direction."""
 CONJUGATE = 6
 """Steps of conjugate gradients that keep the noise along the constraints that bind."""
 
@@ -100,6 +102,7 @@ class SafePrimalDual:
     overlap: Any
     samples: Any
     reservoir: Any
+    memory: Any = None
 
     feasible = True
     """Every deployed decision meets the constraints."""
@@ -162,7 +165,7 @@ class SafePrimalDual:
         A round of noise σ_t costs ½·price·σ_t². After t rounds the effect is known up to noise/(2σ²√t), which costs
         ½·learning·d/curvature of it. Both fall like 1/√t and are equal at σ⁴ = learning·d/(2·curvature·price).
         """
-        t = jnp.maximum(state.round, 1).astype(jnp.float64)
+        t = self._remembered(jnp.maximum(state.round, 1).astype(jnp.float64))
         cost = 2.0 * state.curvature * state.price
         learnt = jnp.where(cost > 0, state.learning * self.normals / jnp.where(cost > 0, cost, 1.0), 0.0) ** 0.25
         sigma = jnp.where(learnt > 0, learnt, state.scale)
@@ -290,12 +293,17 @@ class SafePrimalDual:
             lambda effect: jax.grad(lambda theta: self.predicted_risk(belief, effect, theta))(theta),
             (belief.effect,), (error,),
         )[1]  # fmt: skip
-        weight = 2.0 / (state.round.astype(jnp.float64) + 3.0)  # of about the latter half of all rounds
+        t = self._remembered(state.round.astype(jnp.float64))
+        weight = 2.0 / (t + 3.0)  # of about the latter half of all rounds
         moved = size > 0
 
         def averaged(old: Array, new: Array) -> Array:
             return jnp.where(moved & jnp.isfinite(new), old + weight * (new - old), old)
 
+        if (
+            self.memory is not None
+        ):  # what is forgotten must be explored, and along a constraint that binds it hardly is
+            belief = _with_floor(belief, state.round % d, FLOOR * level * level * d)
         curvature = averaged(state.curvature, d * bend)
         price = averaged(state.price, bend * size / jnp.maximum(level, 1e-300) ** 2)
         learning = averaged(state.learning, jnp.sum(unsure * unsure))
@@ -367,6 +375,8 @@ class SafePrimalDual:
         """The regression with one more deployment, and by how much its data differ from what was predicted."""
         n = samples.shape[0]
         mean = jnp.mean(samples, axis=0)
+        if self.memory is not None:
+            belief = _faded(belief, jnp.minimum(1.0, self.memory / belief.count))
         total = belief.count + n
         share = belief.count * n / total
         step, change = decision - belief.decision, mean - belief.data
@@ -390,6 +400,10 @@ class SafePrimalDual:
             lean_inverse=lean_inverse,
             kept=None if belief.kept is None else self._kept(belief, decision, samples),
         ), surprise
+
+    def _remembered(self, rounds: Array) -> Array:
+        """Of so many rounds, those that are remembered."""
+        return rounds if self.memory is None else jnp.minimum(rounds, self.memory / self.samples)
 
     def _as_effect(self, effect: Array, along: Array, change: Array) -> Array:
         """The effect whose matrix is nearest to change·alongᵀ."""
@@ -469,6 +483,34 @@ class SafePrimalDual:
 
     def _pattern(self, width: int) -> Any:
         return hessian_pattern(LossInData(self.problem.loss), width, jnp.zeros(self.normals))
+
+
+def _with_floor(belief: Regression, index: Array, weight: Array) -> Regression:
+    """The same estimates, as if so much had been explored along one axis and found as predicted; the axes take turns.
+
+    Without it the inverse scatter of directions that are not explored grows without bound, and with it what noise does to Â.
+    """
+    column = jnp.take(belief.inverse, index, axis=1)
+    share = weight / (1.0 + weight * jnp.take(column, index))
+    return changed(belief, inverse=belief.inverse - share * column[:, None] * column)
+
+
+def _faded(belief: Regression, kept: Array) -> Regression:
+    """The same estimates, resting on a share of the samples.
+
+    Rounding leaves inverses a little asymmetric, and what is asymmetric would grow by 1/kept in every round.
+    """
+
+    def grown(inverse: Array) -> Array:
+        return 0.5 * (inverse + inverse.T) / kept
+
+    return changed(
+        belief,
+        count=kept * belief.count,
+        scatter=kept * belief.scatter,
+        inverse=grown(belief.inverse),
+        lean_inverse=grown(belief.lean_inverse),
+    )
 
 
 _advance = jax.jit(SafePrimalDual._advance)

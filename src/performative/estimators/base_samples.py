@@ -98,7 +98,7 @@ def _grown(joint: Moments, count: Array, points: Array) -> Moments:
 def _sampled(base: Base, points: Array) -> Samples:
     """The reservoir after the new points: the i-th observation of all takes a uniform place among i, if it is one of ours."""
     kept = base.observed.joint.points
-    seen = base.count + 1.0 + jnp.arange(points.shape[0])
+    seen = jnp.maximum(base.count, kept.shape[0]) + 1.0 + jnp.arange(points.shape[0])
     keys = jax.vmap(lambda i: jax.random.fold_in(base.key, i.astype(jnp.int64)))(seen)
     places = jnp.floor(jax.vmap(jax.random.uniform)(keys) * seen).astype(jnp.int64)
 

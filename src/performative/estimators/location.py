@@ -45,13 +45,15 @@ class LocationEstimator:
     """∇P̂R_t(θ) = ∇_θ (1/n) Σ_i ℓ(θ; Z₀,i + Â_t θ)  (equation Eq_grad_approx).
 
     `anticipate` decides whether the reaction is in the gradient: yes for APDA, no for PD-PS, where the shift stays at the
-    current decision while the loss is differentiated. `warmup` is n.
+    current decision while the loss is differentiated. `warmup` is n. `memory`, if there is one, is how many samples the
+    estimates rest on at most: what is older fades, and they follow a world that drifts.
     """
 
     effects: Any
     base_samples: Any
     anticipate: Any
     warmup: Any
+    memory: Any = None
 
     def init(self, problem: Problem, key: Array) -> LocationBelief:
         """Nothing is known, not even the length of a sample."""
@@ -71,8 +73,12 @@ class LocationEstimator:
                 problem.loss, self.effects.shift, effect, decisions[0], samples[0], belief.key
             )
             return changed(belief, effect=effect, base=base)
+        base = belief.base
+        if self.memory is not None:
+            t = jnp.minimum(t, self.memory / (samples.shape[0] * samples.shape[1]))
+            base = changed(base, count=jnp.minimum(base.count, self.memory))
         effect = self.effects.update(belief.effect, decisions, samples, t)
-        return changed(belief, effect=effect, base=self.base_samples.add(belief.base, decisions, samples))
+        return changed(belief, effect=effect, base=self.base_samples.add(base, decisions, samples))
 
     def check(self, belief: LocationBelief, decisions: Array, samples: Array) -> None:
         """Samples must be as wide as the effect and stay so; rounds must deploy what the effect is learnt from."""

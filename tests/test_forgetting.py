@@ -1,0 +1,107 @@
+"""Forgetting: estimates that follow a world that drifts, and rest on everything where it does not."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import performative as pf
+from performative.precision import precise
+from performative.randomness import new_key
+
+ROUNDS = 3000
+BEFORE, AFTER = np.array([[-1.0, 0.2], [0.1, -0.8]]), np.array([[-0.4, -0.3], [0.4, -1.5]])
+MEAN, LATER = np.array([3.0, 2.0]), np.array([2.0, 3.5])
+
+
+def revenue(theta, z):
+    return -jnp.sum(theta * z)
+
+
+def curved(theta, z):
+    """Not quadratic in the data, so that a reservoir is kept."""
+    return -jnp.sum(theta * z) + 0.01 * jnp.sum(jnp.log(jnp.cosh(z)))
+
+
+def problem(loss=revenue):
+    return pf.Problem(loss, pf.Box([0.0, 0.0], [3.0, 3.0]), [pf.constraints.Linear([1.0, 1.0], 3.0)])
+
+
+@functools.cache
+def played(name, loss, forgetting, drifts):
+    """The states of 10 runs after a year in which the effect went from one matrix to another."""
+    if name == "safe":
+        method = pf.safe_apda(problem(loss), forgetting=forgetting)
+    else:
+        method = pf.apda(
+            problem(loss), recycle=True, forgetting=forgetting, warmup=20, exploration=0.3, start=[1.0, 1.0]
+        )
+    with precise():
+
+        def run(key):
+            def observed(t, decisions, n):
+                share = t / ROUNDS * drifts
+                effect, mean = BEFORE + (AFTER - BEFORE) * share, MEAN + (LATER - MEAN) * share
+                noise = 0.2 * jax.random.normal(jax.random.fold_in(key, 10_000 + t), (decisions.shape[0], n, 2))
+                return (mean + decisions @ effect.T)[:, None] + noise
+
+            def round_(state, t):
+                decisions = method.ask(state, jax.random.fold_in(key, t))
+                return method.tell(state, decisions, observed(t, decisions, 1)), None
+
+            state = method.init(key)
+            decisions = method.ask(state, key)
+            state = method.tell(state, decisions, observed(0, decisions, method.wanted(state)))
+            return jax.lax.scan(round_, state, jnp.arange(1, ROUNDS))[0]
+
+        keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(0)))(jnp.arange(10))
+        return method, jax.jit(jax.vmap(run))(keys)
+
+
+@pytest.mark.parametrize(("name", "loss"), [("safe", revenue), ("safe", curved), ("apda", revenue)])
+def test_forgetting_follows_an_effect_that_drifts(name, loss):
+    """The predicted data at the last decision, and the decision, are nearer to the truth of today for it."""
+
+    def error(forgetting):
+        _, states = played(name, loss, forgetting, True)
+        market = pf.LocationFamily(pf.Gaussian(LATER, np.full(2, 0.04)), AFTER)
+        best = pf.performative_optimum(problem(), market).decision
+        effect = float(np.mean(np.sum((np.asarray(states.belief.effect) - AFTER) ** 2, axis=(1, 2))))
+        return effect, float(np.mean(np.sum((np.asarray(states.decision) - best) ** 2, axis=1)))
+
+    follows, stays = error(0.99), error(1.0)
+    assert follows[0] < 0.5 * stays[0]
+    assert follows[1] < 0.5 * stays[1]
+
+
+def test_exploration_does_not_fade_where_one_forgets():
+    levels = []
+    for forgetting in (0.99, 1.0):
+        method, states = played("safe", revenue, forgetting, True)
+        with precise():
+            levels.append(float(jnp.mean(jax.vmap(method.noise_level)(states))))
+    assert levels[0] > 1.5 * levels[1]
+    _, states = played("safe", revenue, 0.99, True)
+    np.testing.assert_allclose(np.asarray(states.belief.count), 100.0, rtol=1e-6)  # 1/(1 − 0.99)
+
+
+def test_a_factor_of_one_changes_nothing():
+    problem_ = problem()
+    one, other = pf.safe_apda(problem_), pf.safe_apda(problem_, forgetting=1.0)
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    assert one.memory is None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pf.safe_apda(problem(), forgetting=1.1), "`forgetting <= 1` must hold"),
+        (lambda: pf.safe_apda(problem(), forgetting=0.0), "`forgetting > 0` must hold"),
+        (lambda: pf.apda(problem(), forgetting=0.9), "`recycle=True` must be given with `forgetting`"),
+    ],
+)
+def test_bad_factors_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
