@@ -219,7 +219,7 @@ def test_methods_that_left_the_finite_numbers_come_last():
         ({"problem": "spam", "methods": ["math:nothing"]}, "cannot be imported"),
         ({"problem": "spam", "methods": [":nothing"]}, "`methods` must be among"),
         ({"problem": "spam", "methods": {"mine": 3}}, "`methods` must be names or functions"),
-        ({"problem": "spam", "methods": ["math:pi"]}, "must be a function of the problem"),
+        ({"problem": "spam", "methods": ["math:pi"]}, "must be a function, but is 3.14"),
         ({"problem": "spam", "methods": ["rgd", "rgd"]}, "`methods` must have different names"),
         ({"problem": "spam", "deployments": 0}, "`deployments` must be a whole number >= 1"),
         ({"problem": "spam", "realizations": 1}, "`realizations` must be a whole number >= 2"),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from performative import field, methods
+from performative.loading import load
 from performative.precision import in_float64
 from performative.problems import Case
 
@@ -145,21 +143,9 @@ def maker(name: str) -> Maker:
     """The contender of this name, or the user's own `module:function`, a function of the problem that returns a method."""
     if name in CONTENDERS:
         return CONTENDERS[name]
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
+    if not all(name.partition(":")):
         raise ValueError(f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        own = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's module does when it is imported
-        raise ValueError(
-            f"`methods` names {name!r}, which cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    if not callable(own):
-        raise ValueError(f"`methods` names {name!r}, which must be a function of the problem, but is {own!r}")
-    return on_problem(own)
+    return on_problem(load("methods", name))
 
 
 def on_problem(function: Callable[[Any], Any]) -> Maker:

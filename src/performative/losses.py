@@ -1,0 +1,113 @@
+"""Losses by name, for those who describe a problem in a file; each takes one decision θ and one sample z."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.pytrees import assign, pytree
+from performative.validation import finite_array
+
+
+@pytree()
+class SquaredError:
+    """½(y − xᵀθ)² + ½·ridge·‖θ‖² for a sample z = (x, y), the label last."""
+
+    ridge: Any = 0.0
+
+    def __post_init__(self) -> None:
+        assign(self, ridge=_at_least_zero("ridge", self.ridge))
+
+    def __call__(self, theta: Array, z: Array) -> Array:
+        """The loss of one sample."""
+        _require_width(z, theta.shape[0] + 1, "the features and a label")
+        return 0.5 * (z[-1] - jnp.sum(z[:-1] * theta)) ** 2 + 0.5 * self.ridge * jnp.sum(theta * theta)
+
+
+@pytree()
+class Revenue:
+    """−(θ − cost)ᵀz for prices θ and the quantities z that were sold at them."""
+
+    cost: Any = 0.0
+
+    def __post_init__(self) -> None:
+        assign(self, cost=finite_array("cost", self.cost, (0, 1)))
+
+    def __call__(self, theta: Array, z: Array) -> Array:
+        """The loss of one sample."""
+        _require_width(z, theta.shape[0], "a quantity for each price")
+        return -jnp.sum((theta - jnp.asarray(self.cost)) * z)
+
+
+@pytree()
+class PortfolioReturn:
+    """−zᵀθ + aversion·‖θ‖² for weights θ and the returns z of the assets."""
+
+    aversion: Any = 0.0
+
+    def __post_init__(self) -> None:
+        assign(self, aversion=_at_least_zero("aversion", self.aversion))
+
+    def __call__(self, theta: Array, z: Array) -> Array:
+        """The loss of one sample."""
+        _require_width(z, theta.shape[0], "a return for each asset")
+        return -jnp.sum(z * theta) + self.aversion * jnp.sum(theta * theta)
+
+
+@pytree()
+class Logistic:
+    """log(1 + e^s) − y·s + ½·ridge·‖θ‖² with the score s = xᵀθ, for a sample z = (x, y), the label 0 or 1 last."""
+
+    ridge: Any = 0.0
+
+    def __post_init__(self) -> None:
+        assign(self, ridge=_at_least_zero("ridge", self.ridge))
+
+    def __call__(self, theta: Array, z: Array) -> Array:
+        """The loss of one sample."""
+        _require_width(z, theta.shape[0] + 1, "the features and a label")
+        score = jnp.sum(z[:-1] * theta)
+        return jax.nn.softplus(score) - z[-1] * score + 0.5 * self.ridge * jnp.sum(theta * theta)
+
+
+@pytree()
+class Pinball:
+    """Σ_i level·(z_i − θ_i)⁺ + (1 − level)·(θ_i − z_i)⁺: θ is to be the quantile of z at `level`.
+
+    With `smoothing` s the kink is rounded over a width s, u⁺ becoming s·log(1 + e^(u/s)); `safe_apda` needs that.
+    """
+
+    level: Any = 0.5
+    smoothing: Any = 0.0
+
+    def __post_init__(self) -> None:
+        level = float(finite_array("level", self.level, 0))
+        if not 0 < level < 1:
+            raise ValueError(f"`0 < level < 1` must hold, but got level={level}")
+        assign(self, level=np.float64(level), smoothing=float(_at_least_zero("smoothing", self.smoothing)) or None)
+
+    def __call__(self, theta: Array, z: Array) -> Array:
+        """The loss of one sample."""
+        _require_width(z, theta.shape[0], "a number for each of the decision")
+        return jnp.sum(self.level * self._part(z - theta) + (1.0 - self.level) * self._part(theta - z))
+
+    def _part(self, u: Array) -> Array:
+        if self.smoothing is None:
+            return jnp.maximum(u, 0.0)
+        return self.smoothing * jax.nn.softplus(u / self.smoothing)
+
+
+def _at_least_zero(name: str, value: Any) -> np.float64:
+    number = np.float64(finite_array(name, value, 0))
+    if number < 0:
+        raise ValueError(f"`{name} >= 0` must hold, but got {name}={number}")
+    return number
+
+
+def _require_width(z: Array, width: int, what: str) -> None:
+    if z.shape != (width,):
+        raise ValueError(f"a sample must hold {width} numbers, {what}, but holds {z.shape}")
