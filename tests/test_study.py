@@ -478,6 +478,41 @@ def test_random_damage_is_an_error_or_changes_nothing(path):
     assert errors > 10
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_a_log_that_is_damaged_in_the_middle(path, tmp_path, share):
+    """As a killed process leaves it. SQLite alone would drop what lies behind the damage without a word."""
+    copy, log = tmp_path / "copy.db", tmp_path / "copy.db-wal"
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        run(study, 10)
+        whole = Path(f"{path}-wal").read_bytes()
+        shutil.copy(path, copy)
+        method, count = study.method, study.verify().events
+    log.write_bytes(whole)
+    with pf.Study.open(copy, "eu", method, readonly=True) as same:
+        assert same.verify().events == count
+    damaged = bytearray(whole)
+    damaged[25 + int(share * len(whole))] ^= 4
+    log.write_bytes(damaged)
+    kept = copy.read_bytes()
+    with pytest.raises(StudyDamaged, match=r"copy\.db-wal is damaged"):
+        pf.Study.open(copy, "eu", method)
+    assert (copy.read_bytes(), log.read_bytes()) == (kept, bytes(damaged))
+
+
+def test_a_log_that_was_cut_off_while_it_was_written(path, tmp_path):
+    """What a crash leaves of an event that was never acknowledged is no damage."""
+    copy = tmp_path / "copy.db"
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        run(study, 5)
+        whole = Path(f"{path}-wal").read_bytes()
+        shutil.copy(path, copy)
+        method, count = study.method, study.verify().events
+    Path(f"{copy}-wal").write_bytes(whole[:-100])
+    with pf.Study.open(copy, "eu", method) as cut:
+        assert cut.verify().events == count - 1
+        run(cut, 6)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
 def test_a_truncated_file(path, share):
     with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
@@ -693,7 +728,7 @@ def test_status_tells_where_the_study_stands(learnt):
 def test_history_is_what_was_told(learnt):
     past = learnt.history()
     assert past.sizes == {"deployment": 400, "dimension": 2, "constraint": 1, "probe": 1, "number": 2}
-    deployment = learnt._find(int(past["deployment"][7]))
+    deployment = learnt.deployment(int(past["deployment"][7]))
     np.testing.assert_array_equal(past["deployed"][7], deployment.decisions)
     samples = answer(deployment)
     np.testing.assert_array_equal(past["data"][7], samples.mean(axis=1))

@@ -65,10 +65,12 @@ _MODULES = (
     "constraints",
     "environments",
     "estimators",
+    "losses",
     "problems",
     "safety",
     "sets",
     "steps",
+    "study",
     "theory",
 )
 
@@ -93,10 +95,12 @@ if TYPE_CHECKING:
         constraints,
         environments,
         estimators,
+        losses,
         problems,
         safety,
         sets,
         steps,
+        study,
         theory,
     )
     from performative.comparison import compare

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from performative import cli_study
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -19,6 +21,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(cli_study.app, name="study")
 
 Out = Annotated[Path, typer.Option(help="Where results are written.")]
 

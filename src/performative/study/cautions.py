@@ -18,10 +18,10 @@ RECENT = 1000
 """How many deployments are looked at, the last ones."""
 
 
-def constraints(names: Any, values: Floats, multipliers: Floats, decision: Floats) -> Iterator[str]:
-    """Constraints that hold the current decision back, or that it breaks."""
+def constraints(names: Any, values: Floats, multipliers: Floats, decision: Floats, safe: bool) -> Iterator[str]:
+    """Constraints that hold the current decision back, or that it breaks; a `safe` method never deploys it as it is then."""
     for name, value, multiplier in zip(names, values, multipliers, strict=True):
-        if value > 1e-9:
+        if value > 1e-9 and not safe:
             yield f"constraint {name} is broken by {value:.4g} at the current decision"
         elif multiplier > 0 and value > -1e-3 * max(1.0, float(np.max(np.abs(decision), initial=0.0))):
             yield f"constraint {name} is active: it holds the decision back, a unit more of it is worth {multiplier:.4g}"

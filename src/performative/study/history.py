@@ -85,6 +85,28 @@ def history(study: Study) -> xr.Dataset:
     )
 
 
+def to_frame(past: xr.Dataset) -> Any:
+    """The history as a DataFrame with a row for each decision that was deployed."""
+    import pandas
+
+    names = [str(name) for name in past["constraint"].values]
+    rows = []
+    for place in range(past.sizes["deployment"]):
+        one = past.isel({"deployment": place})
+        times = {name: one[name].values[()] for name in ("deployment", "round", "asked", "told", "samples")}
+        for probe in range(past.sizes["probe"]):
+            if np.isnan(one["loss"].values[probe]):
+                continue
+            row = {**times, "decision": probe, "loss": float(one["loss"].values[probe])}
+            for label, values in (("theta", one["deployed"].values[probe]), ("mean", one["data"].values[probe])):
+                row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
+            row |= {
+                f"slack {name}": value for name, value in zip(names, one["slack"].values[probe].tolist(), strict=True)
+            }
+            rows.append(row)
+    return pandas.DataFrame(rows)
+
+
 @jax.jit
 def _mean_losses(problem: Any, decisions: Array, samples: Array) -> Array:
     one = jax.vmap(problem.loss, in_axes=(None, 0))

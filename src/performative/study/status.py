@@ -79,7 +79,7 @@ def status(study: Study) -> Status:
     seen = ~np.isnan(past["loss"].values)[recent]
     flat = deployed[recent][seen], past["data"].values[recent][seen]
     warnings = [
-        *cautions.constraints(names, values, multipliers, decision),
+        *cautions.constraints(names, values, multipliers, decision, bool(getattr(method, "feasible", False))),
         *cautions.deployments(names, slack, past["deployment"].values),
         *cautions.step(method, world, decisions),
         *cautions.data(*flat),

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from performative.study import wal
+
 FORMAT = 1
 """The version of the file's format. A newer one is refused."""
 _APPLICATION = 0x70657266
@@ -116,6 +118,9 @@ class Store:
         path = Path(path).absolute()
         if not path.exists():
             raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
+        log = Path(f"{path}-wal")
+        if wal.is_damaged(log):
+            raise StudyDamaged(f"{log} is damaged: events that are in it would be lost")
         with _failures(path):
             connection = _connected(path, "ro")  # which cannot write, not even what a damaged file's own log says
             try:
@@ -130,6 +135,16 @@ class Store:
                 connection.close()
                 raise
         return store
+
+    @staticmethod
+    def names(path: str | os.PathLike[str]) -> list[str]:
+        """The studies of a file."""
+        path = Path(path).absolute()
+        if not path.exists():
+            raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
+        with _failures(path), contextlib.closing(_connected(path, "ro")) as connection:
+            _checked_file(path, connection)
+            return [str(name) for (name,) in connection.execute("SELECT name FROM studies ORDER BY study")]
 
     def close(self) -> None:
         """Let go of the file."""

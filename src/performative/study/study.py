@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from performative.study.status import Status
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 MOST_NUMBERS = 2**25
 """The most numbers that one `tell` may bring: a quarter of a gigabyte."""
@@ -92,6 +96,18 @@ class Replay(NamedTuple):
     told: int
 
 
+def _one_at_a_time(call: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Threads that share a study wait for each other."""
+
+    @functools.wraps(call)
+    def locked(*given: Given.args, **named: Given.kwargs) -> Result:
+        study: Any = given[0]
+        with study._lock:
+            return call(*given, **named)
+
+    return locked
+
+
 class Study:
     """A method under way in the world, kept in a file.
 
@@ -106,6 +122,7 @@ class Study:
     def __init__(self, store: Store, name: str, method: Any) -> None:
         """Use `create` or `open`."""
         self.name = name
+        self._lock = threading.RLock()
         self.method: Method = as_node(method)
         leaves, structure = jax.tree.flatten(method)
         self._leaves, self._call = jax.device_put(leaves), _calls(structure)
@@ -121,8 +138,13 @@ class Study:
 
     @classmethod
     @in_float64
-    def create(cls, path: str | os.PathLike[str], name: str, method: Any, *, seed: int = 0) -> Study:
-        """A new study `name` in the file at `path`, which is made if it does not exist."""
+    def create(
+        cls, path: str | os.PathLike[str], name: str, method: Any, *, seed: int = 0, spec: str | None = None
+    ) -> Study:
+        """A new study `name` in the file at `path`, which is made if it does not exist.
+
+        `spec` is the text that describes the method, if there is one; it is kept with the study (see `study.spec`).
+        """
         _check_name(name)
         seed = whole("seed", seed, 0, MOST_SEED)
         as_node(method)
@@ -132,7 +154,7 @@ class Study:
         arrays = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
         header = {
             "kind": "create", "at": time.time(), "seed": seed, "performative": __version__, "jax": jax.__version__,
-            "identity": plain,
+            "spec": spec, "identity": plain,
         }  # fmt: skip
         body = packed(header, arrays | {_PROBED + key: value for key, value in points.items()})
         state = packed_tree(_begun(method, seed))
@@ -140,19 +162,31 @@ class Study:
 
     @classmethod
     @in_float64
-    def open(cls, path: str | os.PathLike[str], name: str, method: Any, *, readonly: bool = False) -> Study:
+    def open(cls, path: str | os.PathLike[str], name: str, method: Any = None, *, readonly: bool = False) -> Study:
         """The study `name` in the file at `path`, where it stopped. Every record is verified, and nothing is written.
 
+        A study that was created from a description needs no `method`.
         `OtherMethod` if the stored numbers of the problem or the method, or what its functions return, are not those of `method`.
         """
         _check_name(name)
         store = Store.open(path, name, readonly)
         try:
+            if method is None:
+                method = _described(store, name)
             _require_same(store, name, as_node(method))
             return cls(store, name, method)
         except BaseException:
             store.close()
             raise
+
+    @classmethod
+    def from_spec(cls, path: str | os.PathLike[str], spec: str | os.PathLike[str]) -> Study:
+        """A new study in the file at `path`, as the TOML file `spec` describes it; see `performative.study.spec`."""
+        from performative.study.spec import describe, read_spec
+
+        text = read_spec(spec)
+        found = describe(text)
+        return cls.create(path, found.name, found.method, seed=found.seed, spec=text)
 
     def close(self) -> None:
         """Let go of the file; the study can be opened again."""
@@ -169,7 +203,13 @@ class Study:
         """What all random numbers follow from."""
         return int(self._origin["seed"])
 
+    @staticmethod
+    def names(path: str | os.PathLike[str]) -> list[str]:
+        """The studies in a file."""
+        return Store.names(path)
+
     @property
+    @_one_at_a_time
     @in_float64
     def state(self) -> Any:
         """The method's state after all that was told; it has `round`, `decision` and `multipliers`."""
@@ -177,11 +217,13 @@ class Study:
         return with_keys(self._state)
 
     @property
+    @_one_at_a_time
     def pending(self) -> Deployment | None:
         """The deployment that waits to be told, if there is one."""
         self._refresh()
         return self._open
 
+    @_one_at_a_time
     @in_float64
     def ask(self) -> Deployment:
         """The decisions to deploy now: the same until they are told or cancelled.
@@ -211,6 +253,7 @@ class Study:
                 self._open = _deployment(self._store.count - 1, header, arrays)
                 return self._open
 
+    @_one_at_a_time
     @in_float64
     def tell(self, deployment: Deployment | int, samples: Any) -> Told:
         """What was observed at the decisions of `deployment` (or its id): (b, n, k), or one data frame (n, k) for each.
@@ -221,7 +264,7 @@ class Study:
         while True:
             if self._open is None or self._open.id != getattr(deployment, "id", deployment):
                 self._refresh()
-            asked = self._find(deployment)
+            asked = self.deployment(deployment)
             data = _samples(samples, len(asked.decisions))
             if self._open is None or self._open.id != asked.id:
                 return self._again(asked, data)
@@ -241,13 +284,14 @@ class Study:
                 self._state, self._open, self._attempt = after, None, 0
                 return _changes(asked, header, arrays)
 
+    @_one_at_a_time
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
         """The decisions of `deployment` could not be deployed: the next `ask` is another try at the same round."""
         if not isinstance(reason, str) or not reason:
             raise ValueError(f"`reason` must say why, but got {reason!r}")
         while True:
             self._refresh()
-            asked = self._find(deployment)
+            asked = self.deployment(deployment)
             if self._open is None or self._open.id != asked.id:
                 kind, header, _ = self._outcome(asked.id)
                 if kind == "cancel" and header["reason"] == reason:
@@ -259,6 +303,7 @@ class Study:
                 self._catch_up()
                 return
 
+    @_one_at_a_time
     def note(self, text: str) -> None:
         """Write something down in the log; it changes nothing else."""
         if not isinstance(text, str) or not text:
@@ -268,6 +313,7 @@ class Study:
             if self._append(packed({"kind": "note", "at": time.time(), "text": text}, {})):
                 return
 
+    @_one_at_a_time
     @in_float64
     def verify(self) -> Replay:
         """Replay everything from the seed and the samples, and compare each decision and state to the bit."""
@@ -315,6 +361,31 @@ class Study:
         from performative.study.plot import figure
 
         return figure(self)
+
+    @_one_at_a_time
+    def deployment(self, deployment: Deployment | int) -> Deployment:
+        """A deployment of this study by its id, whether it is open or not."""
+        number = deployment.id if isinstance(deployment, Deployment) else deployment
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise TypeError(f"`deployment` must be what `ask` returned or its id, but got {deployment!r}")
+        if self._open is not None and self._open.id == number:
+            found = self._open
+        else:
+            if not 0 < number < self._store.count:
+                raise ValueError(f"`deployment` must be one that was asked for, but there is no number {number}")
+            event = self._store.event(int(number))
+            header, arrays = unpacked(event.body)
+            if header["kind"] != "ask":
+                raise ValueError(
+                    f"`deployment` must be one that was asked for, but event {number} is a {header['kind']}"
+                )
+            found = _deployment(event.seq, header, arrays)
+        if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, found.decisions):
+            raise ValueError(
+                f"`deployment` must be of this study, but number {number} asked for {found.decisions.tolist()}, "
+                f"not {np.asarray(deployment.decisions).tolist()}"
+            )
+        return found
 
     # How the study stands, read from the log.
 
@@ -369,30 +440,6 @@ class Study:
         self._like = like
         return like
 
-    def _find(self, deployment: Deployment | int) -> Deployment:
-        """The deployment of this study that is meant."""
-        number = deployment.id if isinstance(deployment, Deployment) else deployment
-        if isinstance(number, bool) or not isinstance(number, int | np.integer):
-            raise TypeError(f"`deployment` must be what `ask` returned or its id, but got {deployment!r}")
-        if self._open is not None and self._open.id == number:
-            found = self._open
-        else:
-            if not 0 < number < self._store.count:
-                raise ValueError(f"`deployment` must be one that was asked for, but there is no number {number}")
-            event = self._store.event(int(number))
-            header, arrays = unpacked(event.body)
-            if header["kind"] != "ask":
-                raise ValueError(
-                    f"`deployment` must be one that was asked for, but event {number} is a {header['kind']}"
-                )
-            found = _deployment(event.seq, header, arrays)
-        if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, found.decisions):
-            raise ValueError(
-                f"`deployment` must be of this study, but number {number} asked for {found.decisions.tolist()}, "
-                f"not {np.asarray(deployment.decisions).tolist()}"
-            )
-        return found
-
     def _outcome(self, number: int) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
         """How a deployment ended: its `tell` or `cancel`."""
         for event in self._store.events(number + 1):
@@ -422,6 +469,16 @@ class Study:
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name:
         raise ValueError(f"`name` must be a text, but got {name!r}")
+
+
+def _described(store: Store, name: str) -> Any:
+    """The method that the stored description stands for."""
+    from performative.study.spec import describe
+
+    text = unpacked(store.event(0).body)[0]["spec"]
+    if text is None:
+        raise StudyError(f"`method` must be given, since study {name!r} was not created from a description")
+    return describe(text).method
 
 
 def _require_same(store: Store, name: str, method: Any) -> None:
