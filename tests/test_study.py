@@ -478,8 +478,8 @@ def test_random_damage_is_an_error_or_changes_nothing(path):
     assert errors > 10
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
-def test_a_log_that_is_damaged_in_the_middle(path, tmp_path, share):
+@pytest.mark.parametrize("place", [0, 8, 16, 25, 32 + 8, 32 + 4120 * 9 + 8, 32 + 4120 * 9 + 1000, 32 + 4120 * 20 + 3])
+def test_a_log_that_is_damaged_in_the_middle(path, tmp_path, place):
     """As a killed process leaves it. SQLite alone would drop what lies behind the damage without a word."""
     copy, log = tmp_path / "copy.db", tmp_path / "copy.db-wal"
     with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
@@ -491,7 +491,7 @@ def test_a_log_that_is_damaged_in_the_middle(path, tmp_path, share):
     with pf.Study.open(copy, "eu", method, readonly=True) as same:
         assert same.verify().events == count
     damaged = bytearray(whole)
-    damaged[25 + int(share * len(whole))] ^= 4
+    damaged[place] ^= 4
     log.write_bytes(damaged)
     kept = copy.read_bytes()
     with pytest.raises(StudyDamaged, match=r"copy\.db-wal is damaged"):
@@ -775,3 +775,51 @@ def test_a_step_that_is_too_large_is_named(path):
         warnings = study.status().warnings
     assert any("the step 5 is too large: above" in warning for warning in warnings)
     assert any("cap was broken by" in warning for warning in warnings)
+
+
+def test_an_interruption_after_the_commit_is_no_second_chance(study):
+    """What was written counts: the same samples are answered alike, others are refused."""
+    deployment = study.ask()
+    append = study._store.append
+
+    def interrupted(*given):
+        append(*given)
+        raise KeyboardInterrupt
+
+    study._store.append = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        study.tell(deployment, answer(deployment))
+    study._store.append = append
+    with pytest.raises(AlreadyTold, match="told already, with other samples"):
+        study.tell(deployment, answer(deployment) + 1.0)
+    assert study.tell(deployment, answer(deployment)).round == deployment.round + 1
+    assert study.ask().id != deployment.id
+    assert study.verify().told == 1
+
+
+def test_readers_and_a_writer_share_a_study_between_threads(study):
+    failures = []
+
+    def read():
+        try:
+            for _ in range(5):
+                numbers = [number for number, _, _ in study.events()]
+                assert numbers == list(range(len(numbers)))
+                study.history()
+        except Exception as error:
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    run(study, 40)
+    for reader in readers:
+        reader.join()
+    assert failures == []
+    assert study.verify().told == 39
+
+
+def test_a_closed_study_says_so(study):
+    study.close()
+    with pytest.raises(StudyError, match="was closed"):
+        study.ask()

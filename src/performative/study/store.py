@@ -69,7 +69,7 @@ class Store:
     def __init__(self, path: Path, connection: sqlite3.Connection, study: int, readonly: bool) -> None:
         self.path = path
         self.readonly = readonly
-        self._connection, self._writes = connection, False
+        self._connection, self._writes, self._closed = connection, False, False
         self._study = study
         self._file = _identity(path)
         self._running = hashlib.sha256()
@@ -149,6 +149,7 @@ class Store:
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+        self._closed = True
 
     def refresh(self) -> bool:
         """Go on to the last event, verifying what is new; whether there was anything."""
@@ -282,6 +283,8 @@ class Store:
         return self._connection
 
     def _require_same_file(self) -> None:
+        if self._closed:
+            raise StudyError(f"the study in {self.path} was closed; open it again")
         if _identity(self.path) != self._file:
             raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
 
@@ -358,6 +361,10 @@ def _failures(path: Path) -> Iterator[None]:
         if "locked" in str(error) or "busy" in str(error):
             raise StudyBusy(f"{path} is being written by another process; nothing is changed, try again") from error
         raise StudyError(f"{path} could not be read or written, and nothing is changed: {error}") from error
+    except sqlite3.ProgrammingError as error:
+        if "closed database" not in str(error):
+            raise
+        raise StudyError(f"the study in {path} was closed; open it again") from error
     except sqlite3.DatabaseError as error:
         if "not a database" in str(error):
             raise StudyError(f"{path} must be a file of studies, but is not: {error}") from error

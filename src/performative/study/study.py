@@ -134,6 +134,7 @@ class Study:
         self._open: Deployment | None = None
         self._attempt = 0
         self._first_width: int | None = None
+        self._seen = 0  # the events that the state and the open deployment are of
         self._catch_up()
 
     @classmethod
@@ -188,6 +189,7 @@ class Study:
         found = describe(text)
         return cls.create(path, found.name, found.method, seed=found.seed, spec=text)
 
+    @_one_at_a_time
     def close(self) -> None:
         """Let go of the file; the study can be opened again."""
         self._store.close()
@@ -231,7 +233,7 @@ class Study:
         After a `cancel` the random numbers are new; a method without exploration asks for the same decisions again.
         """
         while True:
-            if self._open is not None:
+            if self._open is not None or self._seen != self._store.count:
                 self._refresh()  # another process may have told it
             if self._open is not None:
                 return self._open
@@ -250,7 +252,7 @@ class Study:
                 "attempt": self._attempt,
             }  # fmt: skip
             if self._append(packed(header, arrays)):
-                self._open = _deployment(self._store.count - 1, header, arrays)
+                self._open, self._seen = _deployment(self._store.count - 1, header, arrays), self._store.count
                 return self._open
 
     @_one_at_a_time
@@ -262,7 +264,8 @@ class Study:
         deployment that was told are refused with `AlreadyTold`.
         """
         while True:
-            if self._open is None or self._open.id != getattr(deployment, "id", deployment):
+            known = self._open is not None and self._open.id == getattr(deployment, "id", deployment)
+            if not known or self._seen != self._store.count:
                 self._refresh()
             asked = self.deployment(deployment)
             data = _samples(samples, len(asked.decisions))
@@ -281,7 +284,7 @@ class Study:
                 arrays["probed"], arrays["loss"] = identities.loss_at(self.method.problem, points, data.shape[2])
             if self._append(packed(header, arrays), stored):
                 self._first_width = data.shape[2]
-                self._state, self._open, self._attempt = after, None, 0
+                self._state, self._open, self._attempt, self._seen = after, None, 0, self._store.count
                 return _changes(asked, header, arrays)
 
     @_one_at_a_time
@@ -311,6 +314,7 @@ class Study:
         while True:
             self._refresh()
             if self._append(packed({"kind": "note", "at": time.time(), "text": text}, {})):
+                self._catch_up()
                 return
 
     @_one_at_a_time
@@ -339,23 +343,30 @@ class Study:
         return Replay(self._store.count, told)
 
     def events(self) -> Iterator[tuple[int, dict[str, Any], dict[str, NDArray[Any]]]]:
-        """The log: number, header and arrays of each event, the first of which created the study."""
-        self._refresh()
-        for event in self._store.events():
+        """The log up to now: number, header and arrays of each event, the first of which created the study."""
+        with self._lock:
+            self._refresh()
+            last, rows = self._store.count, self._store.events()
+        for _ in range(last):
+            with self._lock:  # a piece of the log at a time, so that nobody waits for the reader of all of it
+                event = next(rows)
             yield event.seq, *unpacked(event.body)
 
+    @_one_at_a_time
     def status(self) -> Status:
         """Where the study stands, in numbers and in words; see `performative.study.status`."""
         from performative.study.status import status
 
         return status(self)
 
+    @_one_at_a_time
     def history(self) -> xr.Dataset:
         """Every deployment that was told, as a dataset over `deployment`."""
         from performative.study.history import history
 
         return history(self)
 
+    @_one_at_a_time
     def plot(self) -> Figure:
         """Decisions, constraints, multipliers and losses over the deployments that were told."""
         from performative.study.plot import figure
@@ -390,7 +401,7 @@ class Study:
     # How the study stands, read from the log.
 
     def _refresh(self) -> None:
-        if self._store.refresh():
+        if self._store.refresh() or self._seen != self._store.count:  # or was interrupted after it wrote
             self._catch_up()
 
     def _append(self, body: bytes, state: bytes | None = None) -> bool:
@@ -405,10 +416,11 @@ class Study:
     @in_float64
     def _catch_up(self) -> None:
         """Take state, open deployment and attempt from the store."""
-        first = _first_event(self._store, "tell")
-        self._first_width = None if first is None else first[1]["samples"].shape[2]
+        if self._first_width is None:
+            first = _first_event(self._store, "tell")
+            self._first_width = None if first is None else first[1]["samples"].shape[2]
         self._state = unpacked_tree(self._store.state, self._structure())
-        self._open, self._attempt = None, 0
+        self._open, self._attempt, self._seen = None, 0, self._store.count
         for event in self._store.backwards():
             header, arrays = unpacked(event.body)
             if header["kind"] == "ask":

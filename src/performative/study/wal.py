@@ -16,30 +16,48 @@ _MASK = 0xFFFFFFFF
 
 
 def is_damaged(log: Path) -> bool:
-    """Whether at least two committed transactions lie behind a frame whose checksum is wrong."""
+    """Whether at least two committed transactions lie behind what SQLite takes for the end of the log.
+
+    The log may be written to meanwhile: what looks damaged is read again.
+    """
+    return all(_looks_damaged(log) for _ in range(3))
+
+
+def _looks_damaged(log: Path) -> bool:
     try:
         data = log.read_bytes()
     except FileNotFoundError:
         return False
-    if len(data) < _HEADER.size:
+    if len(data) <= _HEADER.size:
         return False
-    magic, _, page, _, salt, pepper, *_ = _HEADER.unpack_from(data)
-    if magic & ~1 != _MAGIC or not 512 <= page <= 65536:
-        return False
+    page = _page_size(data)
+    if page is None:
+        return True
+    magic, _, _, _, *salts, first, second = _HEADER.unpack_from(data)
     order = ">" if magic & 1 else "<"
     sums = _checksum(data[:24], (0, 0), order)
-    wrong, behind = sums != _HEADER.unpack_from(data)[6:], 0
-    for place in range(_HEADER.size, len(data) - page - _FRAME.size + 1, page + _FRAME.size):
-        _, commit, *salts, first, second = _FRAME.unpack_from(data, place)
-        if salts != [salt, pepper]:  # of an earlier round of the log
-            break
+    wrong, behind = sums != (first, second), 0
+    places = range(_HEADER.size, len(data) - page - _FRAME.size + 1, page + _FRAME.size)
+    frames = [_FRAME.unpack_from(data, place) for place in places]
+    current = [list(frame[2:4]) == salts for frame in frames]
+    last = max((index for index, ours in enumerate(current) if ours), default=-1)
+    if wrong and last < 0:  # a header that changed, before frames that belong together
+        last = len(frames) - 1 if len({frame[2:4] for frame in frames}) == 1 else -1
+    for place, frame, ours in list(zip(places, frames, current, strict=True))[: last + 1]:
         if not wrong:
             body = place + _FRAME.size
             sums = _checksum(data[place : place + 8] + data[body : body + page], sums, order)
-            wrong = sums != (first, second)
+            wrong = not ours or sums != frame[4:]
         if wrong:
-            behind += commit != 0
+            behind += frame[1] != 0
     return behind >= 2
+
+
+def _page_size(data: bytes) -> int | None:
+    """What the header says, or None if it cannot be true."""
+    magic, version, page, *_ = _HEADER.unpack_from(data)
+    fits = magic & ~1 == _MAGIC and version == 3007000 and 512 <= page <= 65536 and page & (page - 1) == 0
+    return page if fits else None
 
 
 def _checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
