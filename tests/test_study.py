@@ -332,7 +332,7 @@ def same_revenue(p, q):
 DIFFERENT = {
     "bound": (lambda: pf.apda(market_problem(bound=3.0), warmup=20), "problem.constraints[0].bound: stored [4.0] given [3.0]"),
     "set": (lambda: pf.apda(market_problem(upper=4.0), warmup=20), "problem.decisions.upper: stored [5.0, 5.0] given [4.0, 5.0]"),
-    "loss": (lambda: pf.apda(market_problem(loss=other_loss), warmup=20), "loss(probes of 2 numbers): stored"),
+    "loss": (lambda: pf.apda(market_problem(loss=other_loss), warmup=20), "loss(probes of 2 numbers)[0, 0]: stored"),
     "step": (lambda: pf.apda(PROBLEM, warmup=20, step=0.1), "method.step: stored 0.005 given 0.1"),
     "step of the round": (lambda: pf.apda(PROBLEM, warmup=20, step=lambda t: 0.1 / t), "method.step: stored 0.005 given nothing"),
     "warmup": (lambda: pf.apda(PROBLEM, warmup=21), "method.estimator.warmup: stored 20 given 21"),
@@ -823,3 +823,21 @@ def test_a_closed_study_says_so(study):
     study.close()
     with pytest.raises(StudyError, match="was closed"):
         study.ask()
+
+
+def test_another_loss_is_refused_wherever_decisions_and_data_are(path):
+    """Far from 0, where a set is a corner to points around 0; and bounds of very different size."""
+    problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Box([10.0, 10.0], [20.0, 20.0]))
+    other = pf.Problem(
+        lambda theta, z: jnp.sum((theta - z) ** 2) + 100.0 * jnp.sum((theta - 10.0) ** 2), problem.decisions
+    )
+    late = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2 + jnp.maximum(z - 90.0, 0.0)), problem.decisions)
+    with pf.Study.create(path, "eu", pf.repeated_gradient(problem)) as study:
+        study.tell(study.ask(), np.full((1, 1, 2), 100.0))
+    for wrong in (other, late):
+        with pytest.raises(OtherMethod, match="loss"):
+            pf.Study.open(path, "eu", pf.repeated_gradient(wrong))
+    wide = [pf.Problem(revenue, pf.Box([0.0, 0.0], [1e9, upper])) for upper in (1.0, 1.9)]
+    pf.Study.create(path, "wide", pf.repeated_gradient(wide[0])).close()
+    with pytest.raises(OtherMethod, match="upper"):
+        pf.Study.open(path, "wide", pf.repeated_gradient(wide[1]))

@@ -281,7 +281,9 @@ class Study:
             header = {"kind": "tell", "at": time.time(), "deployment": asked.id, "round": int(after.round)}
             if self._first_width is None:
                 points = self._identity[_PROBED + "decisions"]
-                arrays["probed"], arrays["loss"] = identities.loss_at(self.method.problem, points, data.shape[2])
+                arrays["probed"], arrays["loss"] = identities.loss_at(
+                    self.method.problem, points, data.reshape(-1, data.shape[2])
+                )
             if self._append(packed(header, arrays), stored):
                 self._first_width = data.shape[2]
                 self._state, self._open, self._attempt, self._seen = after, None, 0, self._store.count
@@ -503,7 +505,7 @@ def _require_same(store: Store, name: str, method: Any) -> None:
     given = identities.identity(method, points)
     first = _first_event(store, "tell")
     if first is not None:
-        called = f"loss(probes of {first[1]['probed'].shape[1]} numbers)"
+        called = "loss(probes like the data)"
         stored[called] = first[1]["loss"]
         given[called] = identities.losses(method.problem, points["decisions"], first[1]["probed"])
     lines = identities.differences(stored, given)
