@@ -300,9 +300,7 @@ class SafePrimalDual:
         def averaged(old: Array, new: Array) -> Array:
             return jnp.where(moved & jnp.isfinite(new), old + weight * (new - old), old)
 
-        if (
-            self.memory is not None
-        ):  # what is forgotten must be explored, and along a constraint that binds it hardly is
+        if self.memory is not None:  # what is forgotten must be explored, and across a constraint that binds it hardly is
             belief = _with_floor(belief, state.round % d, FLOOR * level * level * d)
         curvature = averaged(state.curvature, d * bend)
         price = averaged(state.price, bend * size / jnp.maximum(level, 1e-300) ** 2)
@@ -498,7 +496,8 @@ def _with_floor(belief: Regression, index: Array, weight: Array) -> Regression:
 def _faded(belief: Regression, kept: Array) -> Regression:
     """The same estimates, resting on a share of the samples.
 
-    Rounding leaves inverses a little asymmetric, and what is asymmetric would grow by 1/kept in every round.
+    Rounding leaves inverses a little asymmetric, and what is asymmetric would grow by 1/kept in every round. The key is a new
+    one, since the count, which stops growing, no longer tells the reservoir's draws apart.
     """
 
     def grown(inverse: Array) -> Array:
@@ -510,6 +509,7 @@ def _faded(belief: Regression, kept: Array) -> Regression:
         scatter=kept * belief.scatter,
         inverse=grown(belief.inverse),
         lean_inverse=grown(belief.lean_inverse),
+        key=jax.random.fold_in(belief.key, 0),
     )
 
 

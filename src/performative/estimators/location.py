@@ -74,9 +74,10 @@ class LocationEstimator:
             )
             return changed(belief, effect=effect, base=base)
         base = belief.base
-        if self.memory is not None:
+        if self.memory is not None:  # with a new key, since the count stops growing
+            key = jax.random.fold_in(base.key, 0)
+            base = changed(base, count=jnp.minimum(base.count, self.memory), key=key)
             t = jnp.minimum(t, self.memory / (samples.shape[0] * samples.shape[1]))
-            base = changed(base, count=jnp.minimum(base.count, self.memory))
         effect = self.effects.update(belief.effect, decisions, samples, t)
         return changed(belief, effect=effect, base=self.base_samples.add(base, decisions, samples))
 
