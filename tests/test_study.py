@@ -29,7 +29,7 @@ from performative.study import (
     StudyDamaged,
     StudyError,
     cautions,
-    store,
+    file,
 )
 from performative.study.records import packed, unpacked
 
@@ -676,7 +676,7 @@ def test_of_two_that_tell_at_once_one_wins(path):
 
 
 def test_a_file_that_another_process_holds_is_busy(study, path, monkeypatch):
-    monkeypatch.setattr(store, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(file, "BUSY_SECONDS", 0.1)
     deployment = study.ask()
     before = stored(path)
     holder = sqlite3.connect(path, isolation_level=None)
@@ -751,10 +751,11 @@ def test_warnings_of_data_and_steps():
     x = random.uniform(1.0, 2.0, size=(300, 2))
     noise = 0.3 * random.normal(size=(300, 2))
     time_ = np.linspace(0.0, 1.0, 300)[:, None]
-    assert list(cautions.data(x, x @ EFFECT.T + noise)) == []
-    assert "drift" in next(cautions.data(x, x @ EFFECT.T + noise + time_))
-    assert "straight line" in next(cautions.data(x, 2.0 * x**2 + noise))
-    assert "spread" in next(cautions.data(x, x @ EFFECT.T + noise * (x[:, :1] - 0.9) * 5))
+    assert list(cautions.data(x, x @ EFFECT.T + noise, forgets=False)) == []
+    assert "drift" in next(cautions.data(x, x @ EFFECT.T + noise + time_, forgets=False))
+    assert list(cautions.data(x, x @ EFFECT.T + noise + time_, forgets=True)) == []
+    assert "straight line" in next(cautions.data(x, 2.0 * x**2 + noise, forgets=False))
+    assert "spread" in next(cautions.data(x, x @ EFFECT.T + noise * (x[:, :1] - 0.9) * 5, forgets=False))
     forth = np.array([[(-1.0) ** t, 0.0] for t in range(30)])
     assert "back and forth" in next(cautions.step(object(), None, forth))
     assert list(cautions.step(object(), None, random.normal(size=(30, 2)).cumsum(axis=0))) == []
@@ -765,7 +766,8 @@ def test_a_false_alarm_is_rare():
     for seed in range(200):
         random = np.random.default_rng(seed)
         x = random.uniform(0.0, 1.0, size=(100, 3)) * np.linspace(1.0, 0.2, 100)[:, None]
-        alarms += len(list(cautions.data(x, x @ random.normal(size=(3, 2)) + random.normal(size=(100, 2)))))
+        means = x @ random.normal(size=(3, 2)) + random.normal(size=(100, 2))
+        alarms += len(list(cautions.data(x, means, forgets=False)))
     assert alarms <= 2  # 600 tests at 1e-4
 
 

@@ -54,6 +54,10 @@ def run(*words, code=0):
     return done.output
 
 
+def number(asked):
+    return "--deployment", asked["id"]
+
+
 def demand(prices, n, seed):
     noise = np.random.default_rng(seed).normal(size=(n, 2))
     return np.array([6.0, 5.0]) - np.asarray(prices) + 0.1 * noise
@@ -191,15 +195,15 @@ reservoir = 2.5
         describe(text)
     assert refused.value.lines == [
         "name: must be given",
-        "seed: input should be greater than or equal to 0, but got -1",
+        "seed: must be a whole number from 0 to 9223372036854775807, but got -1",
+        "nam: is no key of this table, but got 'eu'",
         "decisions.lower: must be a finite number or a list of them, but got [0.0, 'x']",
         "decisions.upper: must be given",
         "constraints[0].bound: must be a finite number or a list of them, but got nan",
         "constraints[1].type: must be one of 'linear', 'quadratic', 'function', but got 'cubic'",
         "loss.costs: is no key of this table, but got 3",
-        "method.samples: must be a whole number >= 1, but got 0",
-        "method.reservoir: must be a whole number >= 1, but got 2.5",
-        "nam: is no key of this table, but got 'eu'",
+        "method.samples: must be a whole number from 1 to 33554432, but got 0",
+        "method.reservoir: must be a whole number from 1 to 33554432, but got 2.5",
     ]
 
 
@@ -207,13 +211,21 @@ reservoir = 2.5
     ("old", "new", "message"),
     [
         ("seed = 3", "seed = ", "must be TOML"),
-        ("upper = [4.0, 4.0]", "upper = [4.0, -1.0]", "decisions: `lower <= upper` must hold"),
-        ("bound = 4.0", "bound = -1.0", "method: "),
-        ("coefficients = [1.0, 1.0]", "coefficients = [1.0, 1.0, 1.0]", "must fit together"),
+        (
+            "upper = [4.0, 4.0]",
+            "upper = [4.0, -1.0]",
+            "decisions.upper: must be at least lower = [0.0, 0.0], but got [4.0, -1.0]",
+        ),
+        ("bound = 4.0", "bound = -1.0", "the parts must fit together, but: "),
+        (
+            "coefficients = [1.0, 1.0]",
+            "coefficients = [1.0, 1.0, 1.0]",
+            "constraints[0].coefficients: must have the length 2 of decisions.lower",
+        ),
         ('type = "revenue"', 'type = "function"\nfunction = "no_module:loss"', "cannot be imported"),
         ('type = "revenue"', 'type = "function"\nfunction = "math:pi"', "must be a function"),
-        ('type = "revenue"', 'type = "pinball"\nlevel = 2.0', "loss: `0 < level < 1` must hold"),
-        ("samples = 5", "forgetting = 1.5", "method: `forgetting <= 1` must hold"),
+        ('type = "revenue"', 'type = "pinball"\nlevel = 2.0', "loss.level: must be a number > 0 and < 1, but got 2.0"),
+        ("samples = 5", "forgetting = 1.5", "method.forgetting: must be a number > 0 and <= 1, but got 1.5"),
     ],
 )
 def test_a_description_that_makes_no_sense_is_refused(old, new, message):
@@ -226,7 +238,51 @@ def test_several_parts_that_the_library_refuses_are_all_named():
     text = SPEC.replace("upper = [4.0, 4.0]", "upper = [-4.0, 4.0]").replace("bound = 4.0", "bound = [1.0, 2.0, 3.0]")
     with pytest.raises(SpecError) as refused:
         describe(text.replace('type = "revenue"', 'type = "function"\nfunction = "nowhere:loss"'))
-    assert [line.split(":")[0] for line in refused.value.lines] == ["decisions", "constraints[0]", "loss"]
+    assert [line.split(":")[0] for line in refused.value.lines] == ["decisions.upper", "constraints[0]", "loss"]
+
+
+def test_lists_of_other_lengths_and_a_method_that_does_not_fit_are_all_named():
+    """Each table is as it should be, but they do not go together."""
+    text = SPEC.replace("coefficients = [1.0, 1.0]", "coefficients = [1.0, 1.0, 1.0]")
+    text = text.replace('type = "revenue"', 'type = "pinball"\nlevel = 0.9')
+    with pytest.raises(SpecError) as refused:
+        describe(text + "start = [1.0]\nanchor = [1.0, 2.0, 3.0]\neffect = [[1.0, 0.0]]\n")
+    assert refused.value.lines == [
+        "loss.smoothing: must be > 0 with safe_apda, which needs a loss without kinks",
+        "constraints[0].coefficients: must have the length 2 of decisions.lower, but has 3: [1.0, 1.0, 1.0]",
+        "method.start: must have the length 2 of decisions.lower, but has 1: [1.0]",
+        "method.anchor: must have the length 2 of decisions.lower, but has 3: [1.0, 2.0, 3.0]",
+        "method.effect: must have 2 rows, one for each number of a sample, but has 1",
+    ]
+    with pytest.raises(SpecError, match=re.escape("method.start: must lie in the decision set, but got [5.0, 0.0]")):
+        describe(SPEC + "start = [5.0, 0.0]\n")
+    simplex = SPEC.replace('"box"', '"simplex"').replace("lower = [0.0, 0.0]\nupper = [4.0, 4.0]", "total = 1.0")
+    simplex = simplex.replace("coefficients = [1.0, 1.0]", "coefficients = [1.0]")
+    free = re.sub(r"\[\[constraints\]\].*(?=\[loss\])", "", simplex, flags=re.DOTALL)
+    with pytest.raises(SpecError, match="dimension: must be given, since no other key tells"):
+        describe(free)
+
+
+def test_what_a_users_function_does_wrong_is_a_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("broken_losses.py").write_text("def loss(theta, z):\n    return undefined\n")
+    Path("exiting_losses.py").write_text("import sys\nsys.exit(3)\n")
+    for module, message in (("broken_losses", "NameError"), ("exiting_losses", "cannot be imported: SystemExit: 3")):
+        with pytest.raises(SpecError, match=message):
+            describe(SPEC.replace('type = "revenue"', f'type = "function"\nfunction = "{module}:loss"'))
+
+
+def test_errors_are_short_and_huge_numbers_are_refused():
+    long = SPEC.replace("lower = [0.0, 0.0]", f"lower = {['x'] * 100_000}")
+    with pytest.raises(SpecError) as refused:
+        describe(long)
+    assert len(str(refused.value)) < 1000
+    for old, new in (("bound = 4.0", f"bound = 1{'0' * 400}"), ("samples = 5", "samples = 1000000000000")):
+        with pytest.raises(SpecError, match=new.split()[0]):
+            describe(SPEC.replace(old, new))
+    with pytest.raises(SpecError, match="must be TOML"):
+        describe("a = " + "[" * 100_000)
 
 
 # The command line.
@@ -238,7 +294,9 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert "study eu created in prices.db" in run("new", "spec.toml", "--store", "prices.db")
     store = ("--store", "prices.db")
     assert "ask for the next decisions" in run("status", *store)
-    assert "`ask` comes first" in run("tell", "spec.toml", *store, code=1)
+    assert "Missing option '--deployment'" in run("tell", "spec.toml", *store, code=2)
+    Path("told.csv").write_text("a,b\n1,2\n")
+    assert "there is no number 1" in run("tell", "told.csv", "--deployment", 1, *store, code=1)
     asked = json.loads(run("ask", "--json", *store))
     assert asked["samples"] == 5
     assert json.loads(run("ask", "--json", *store)) == asked
@@ -246,17 +304,21 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert f"deployment {asked['id']}" in shown
     assert "slack: cap" in shown
     pandas.DataFrame(demand(asked["decisions"][0], 5, 0), columns=["a", "b"]).to_csv("told.csv", index=False)
-    assert "told: round 1" in run("tell", "told.csv", *store)
-    assert "told: round 1" in run("tell", "told.csv", "--deployment", asked["id"], *store)  # again, accepted once
+    assert "told: round 1" in run("tell", "told.csv", *number(asked), *store)
+    assert "told: round 1" in run("tell", "told.csv", *number(asked), *store)  # again, accepted once
+    pandas.read_csv("told.csv")[["b", "a"]].to_csv("turned.csv", index=False)
+    assert "told: round 1" in run("tell", "turned.csv", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
-    assert f"deployment {asked['id']} cancelled" in run("cancel", "--reason", "a holiday", *store)
+    assert f"deployment {asked['id']} cancelled" in run("cancel", "--reason", "a holiday", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("told.json").write_text(json.dumps(demand(asked["decisions"][0], 7, 1).tolist()))
-    assert "told: round 2" in run("tell", "told.json", *store)
+    assert "told: round 2" in run("tell", "told.json", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     frame = pandas.DataFrame(demand(asked["decisions"][0], 5, 2), columns=["a", "b"])
     frame.assign(decision=0).to_parquet("told.parquet")
-    assert "told: round 3" in run("tell", "told.parquet", *store)
+    frame.rename(columns={"a": "c"}).to_csv("other.csv", index=False)
+    assert "must have the columns ['a', 'b']" in run("tell", "other.csv", *number(asked), *store, code=1)
+    assert "told: round 3" in run("tell", "told.parquet", *number(asked), *store)
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "ask", "cancel", "ask", "tell", "ask", "tell"]
     assert "a holiday" in log[4]
@@ -265,6 +327,11 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     status = run("status", *store)
     assert "constraint cap: slack" in status
     assert "3 deployments told" in status
+    assert "±" in status
+    numbers = json.loads(run("status", "--json", *store))
+    assert numbers["told"] == 3
+    assert np.shape(numbers["slack_history"]) == (3, 1)
+    assert numbers["now"]["low"] < numbers["now"]["risk"] < numbers["now"]["high"]
     assert "9 events and 3 tells are as they were" in run("verify", *store)
     run("plot", *store, "--out", "study.png")
     assert Path("study.png").read_bytes()[:4] == b"\x89PNG"
@@ -286,7 +353,7 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     run("new", "spec.toml", *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("told.json").write_text(json.dumps([demand(asked["decisions"][0], 4, 0).tolist()]))
-    run("tell", "told.json", *store)
+    run("tell", "told.json", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     assert len(asked["decisions"]) == 2
     parts = [
@@ -295,11 +362,11 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     ]
     wrong = pandas.concat([parts[0], parts[1].assign(decision=2)])
     wrong.to_csv("wrong.csv", index=False)
-    assert "the column `decision` must hold 0 to 1" in run("tell", "wrong.csv", *store, code=1)
+    assert "the column `decision` must hold 0 to 1" in run("tell", "wrong.csv", *number(asked), *store, code=1)
     pandas.concat([parts[0], parts[1][:2]]).to_csv("uneven.csv", index=False)
-    assert "as many samples" in run("tell", "uneven.csv", *store, code=1)
+    assert "as many samples" in run("tell", "uneven.csv", *number(asked), *store, code=1)
     pandas.concat(parts).to_csv("told.csv", index=False)
-    assert "told: round 2" in run("tell", "told.csv", *store)
+    assert "told: round 2" in run("tell", "told.csv", *number(asked), *store)
 
 
 def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
@@ -308,7 +375,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     printed = run("new", "bad.toml", "--store", "prices.db", code=1)
     assert printed.splitlines() == [
         "error: name: must be given",
-        "error: method.samples: must be a whole number >= 1, but got 0",
+        "error: method.samples: must be a whole number from 1 to 33554432, but got 0",
     ]
     assert not Path("prices.db").exists()
     assert "must exist, but does not" in run("ask", "--store", "prices.db", code=1)
@@ -322,11 +389,14 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         ("b.csv", "x\n1\n", "a quantity for each price"),
         ("c.json", "{", "must be JSON"),
         ("d.json", '"text"', "must be numbers"),
+        ("g.json", "[[1e400, 1]]", "must be finite"),
+        ("h.json", f"[[1{'0' * 400}, 1]]", "must be numbers"),
+        ("i.json", "[" * 100_000, "must be JSON"),
         ("e.txt", "1 2", "must end in"),
         ("f.csv", "x,y\n", "must hold at least one sample"),
     ):
         Path(name).write_text(text)
-        assert message in run("tell", name, "--store", "prices.db", code=1)
+        assert message in run("tell", name, "--deployment", 1, "--store", "prices.db", code=1)
     Path("other.toml").write_text(SPEC.replace('"eu"', '"us"'))
     run("new", "other.toml", "--store", "prices.db")
     assert "`--name` must say which study" in run("ask", "--store", "prices.db", code=1)

@@ -19,7 +19,8 @@ ROUNDS = 40
 def main(directory):
     directory.mkdir(parents=True, exist_ok=True)
     store = directory / "prices.db"
-    study = Study.open(store, "prices") if store.exists() else Study.from_spec(store, HERE / "spec.toml")
+    begun = store.exists() and store.stat().st_size > 0 and "prices" in Study.names(store)
+    study = Study.open(store, "prices") if begun else Study.from_spec(store, HERE / "spec.toml")
     market = subprocess.Popen(
         [sys.executable, str(HERE / "world.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -28,9 +29,8 @@ def main(directory):
             deployment = study.ask()
             answers = []
             for prices in deployment.decisions:
-                print(
-                    json.dumps({"prices": prices.tolist(), "days": deployment.samples}), file=market.stdin, flush=True
-                )
+                question = {"prices": prices.tolist(), "days": deployment.samples, "season": deployment.id}
+                print(json.dumps(question), file=market.stdin, flush=True)
                 answers.append(json.loads(market.stdout.readline()))
             study.tell(deployment, answers)
         market.stdin.close()

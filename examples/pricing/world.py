@@ -1,6 +1,8 @@
-"""The market, in a process of its own: reads prices, one JSON list a line, and answers with the quantities of so many days.
+"""The market, in a process of its own: reads prices, a JSON table a line, and answers with the quantities of so many days.
 
-echo '{"prices": [2.0, 2.0, 2.0], "days": 2}' | python world.py
+Demand is different in every season, and the same in a season that is asked for again.
+
+    echo '{"prices": [2.0, 2.0, 2.0], "days": 2, "season": 1}' | python world.py
 """
 
 import json
@@ -14,9 +16,9 @@ NOISE = 0.5
 
 
 def main():
-    random = np.random.default_rng(1)
     for line in sys.stdin:
         asked = json.loads(line)
+        random = np.random.default_rng(asked["season"])
         mean = BASE + EFFECT @ np.asarray(asked["prices"])
         days = mean + NOISE * random.normal(size=(asked["days"], 3))
         print(json.dumps(days.tolist()), flush=True)

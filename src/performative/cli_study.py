@@ -19,7 +19,7 @@ app = typer.Typer(help="Live studies: ask, deploy, tell; kept in a file.", no_ar
 
 Stored = Annotated[Path, typer.Option("--store", help="The file of studies.")]
 Named = Annotated[str | None, typer.Option("--name", help="Which study of the file, if it holds several.")]
-Number = Annotated[int | None, typer.Option(help="The deployment's number; by default the one that is open.")]
+Number = Annotated[int, typer.Option("--deployment", help="The deployment's number, as `ask` printed it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -41,35 +41,37 @@ def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
     """The decisions to deploy now: the same until they are told or cancelled."""
     with _opened(store, name) as study:
         deployment = study.ask()
-        typer.echo(json.dumps(_plain(deployment)) if as_json else _words(study, deployment))
+        if as_json:
+            typer.echo(json.dumps(_plain(deployment)))
+            return
+        typer.echo(_words(study, deployment))
+        typer.echo(f"then: performative study tell FILE --store {store} --deployment {deployment.id}")
 
 
 @app.command()
 def tell(
     data: Annotated[Path, typer.Argument(help="What was observed: a .csv, .json or .parquet file.")],
     store: Stored,
+    deployment: Number,
     name: Named = None,
-    deployment: Number = None,
 ) -> None:
     """Tell what was observed. Rows are samples; of several decisions, a column `decision` says which (0, 1, …) they answer."""
     with _opened(store, name) as study:
-        number = _chosen(study, deployment)
-        told = study.tell(number, _samples(data, study, number))
-        typer.echo(f"deployment {number} told: round {told.round}, decision {_row(told.decision)}")
+        told = study.tell(deployment, _samples(data, study, deployment))
+        typer.echo(f"deployment {deployment} told: round {told.round}, decision {_row(told.decision)}")
 
 
 @app.command()
 def cancel(
     reason: Annotated[str, typer.Option(help="Why it could not be deployed.")],
     store: Stored,
+    deployment: Number,
     name: Named = None,
-    deployment: Number = None,
 ) -> None:
     """The open decisions could not be deployed: the next `ask` tries again."""
     with _opened(store, name) as study:
-        number = _chosen(study, deployment)
-        study.cancel(number, reason)
-        typer.echo(f"deployment {number} cancelled")
+        study.cancel(deployment, reason)
+        typer.echo(f"deployment {deployment} cancelled")
 
 
 @app.command()
@@ -78,11 +80,15 @@ def status(
     name: Named = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1)] = 2.0,
+    as_json: AsJson = False,
 ) -> None:
     """Where the study stands: decisions, constraints, what is believed of the world, warnings, and what to do next."""
     with _opened(store, name, readonly=True) as study:
+        if watch and as_json:
+            raise ValueError("`--watch` and `--json` must not be given together")
         if not watch:
-            typer.echo(str(study.status()))
+            found = study.status()
+            typer.echo(json.dumps(found.plain()) if as_json else str(found))
             return
         from rich.live import Live
         from rich.text import Text
@@ -181,23 +187,14 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
             yield study
 
 
-def _chosen(study: Study, number: int | None) -> int:
-    if number is not None:
-        return number
-    pending = study.pending
-    if pending is None:
-        raise ValueError("no deployment is open: `ask` comes first, or say which one with --deployment")
-    return pending.id
-
-
 def _samples(path: Path, study: Study, number: int) -> Any:
     """The samples (b, n, k) of a file."""
-    from performative.environments.tables import from_frame, read_frame
+    from performative.environments.tables import read_frame
 
     if path.suffix.lower() == ".json":
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} must be JSON, but: {error}") from error
         flat = isinstance(values, list) and values and isinstance(values[0], list)
         return [values] if flat and not isinstance(values[0][:1] and values[0][0], list) else values
@@ -205,10 +202,10 @@ def _samples(path: Path, study: Study, number: int) -> Any:
     if frame.empty:
         raise ValueError(f"{path} must hold at least one sample, but has no rows")
     if "decision" not in frame.columns:
-        return from_frame(frame)[None]
+        return frame
     which = frame.pop("decision")
     count = len(study.deployment(number).decisions)
-    parts = [from_frame(frame[which == place]) for place in range(count)]
+    parts = [frame[which == place] for place in range(count)]
     if sum(map(len, parts)) != len(frame):
         raise ValueError(f"the column `decision` must hold 0 to {count - 1}, but got {sorted(set(which.tolist()))}")
     if len({len(part) for part in parts}) > 1:

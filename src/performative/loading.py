@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from performative.validation import shown
+
 
 def load(argument: str, name: str) -> Any:
     """The callable that `name`, `module:attribute`, stands for; `argument` is where it was written, for errors."""
@@ -18,10 +20,10 @@ def load(argument: str, name: str) -> Any:
         sys.path.insert(0, here)
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever a user's module does when it is imported
         raise ValueError(
             f"`{argument}` names {name!r}, which cannot be imported: {type(error).__name__}: {error}"
         ) from error
     if not callable(found):
-        raise ValueError(f"`{argument}` names {name!r}, which must be a function, but is {found!r}")
+        raise ValueError(f"`{argument}` names {name!r}, which must be a function, but is {shown(found)}")
     return found

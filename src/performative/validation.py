@@ -14,6 +14,7 @@ from performative.precision import in_float64
 
 Floats = NDArray[np.float64]
 MOST_SEED = 2**63 - 1
+_LONGEST = 300
 Array = TypeVar("Array", bound=NDArray[Any])
 T = TypeVar("T")
 
@@ -32,8 +33,8 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
         if value is None:
             raise TypeError("None is not a number")
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be numbers, but got {value!r}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"`{name}` must be numbers, but got {shown(value)}") from error
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and array.ndim not in allowed:
         wanted = " or ".join(str(axes) for axes in allowed)
@@ -42,6 +43,12 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
     return read_only(array)
+
+
+def shown(value: Any) -> str:
+    """A value in an error, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 40]} … {text[-20:]}"
 
 
 def read_only(array: Array) -> Array:

@@ -1,7 +1,9 @@
 """Live studies: ask, deploy, tell, kept in a file."""
 
-from performative.study.store import StudyBusy, StudyDamaged, StudyError
-from performative.study.study import AlreadyTold, Deployment, NotReproduced, OtherMethod, Replay, Study, Told, Why
+from performative.study.deployments import Deployment, Told, Why
+from performative.study.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
+from performative.study.replay import Replay
+from performative.study.study import Study
 
 __all__ = [
     "AlreadyTold",

@@ -1,30 +1,39 @@
-"""The world as a method believes it to be: its risk, stable point and optimum, with what is not known of them."""
+"""The world as a study believes it to be: its effect and risk, stable point and optimum, with what is not known of them.
+
+Safe APDA says what it believes, with standard errors. For all other methods it is the same least squares, of the last samples on
+the decisions that brought them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from performative.convex import SolverFailed
-from performative.estimators import LocationEstimator
+from performative.methods import safe_apda
 from performative.optimum import performative_optimum, stable_point
 from performative.precision import in_float64
-from performative.primal_dual import PrimalDual
 from performative.problem import Problem
 from performative.pytrees import changed, pytree
+from performative.randomness import new_key
 from performative.safe import SafePrimalDual
+from performative.study.history import Round
 from performative.validation import Floats
 
 NORMAL = 1.959963984540054
 """Standard errors on each side of a 95 % interval."""
+LAST = 2**14
+"""On how many samples the least squares rests, at most."""
 
 
 class Predicted(NamedTuple):
-    """The risk that is predicted at a decision, and its 95 % interval (None where the method offers no errors)."""
+    """The risk that is predicted at a decision, and its 95 % interval (None where too little was told for one)."""
 
     decision: Floats
     risk: float
@@ -32,12 +41,39 @@ class Predicted(NamedTuple):
     high: float | None
 
 
+class Recent:
+    """The last samples of a log, each with the decision that brought it."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Floats, Floats]] = []
+        self._count = 0
+
+    def watching(self, told: Iterable[Round]) -> Iterator[Round]:
+        """The same rounds, looked at as they pass."""
+        for one in told:
+            samples, decisions = one.data["samples"], one.decisions["decisions"]
+            for z, x in zip(samples[:, -LAST:], decisions, strict=True):
+                self._parts.append((np.broadcast_to(x, (len(z), len(x))), z))
+                self._count += len(z)
+            while self._count - len(self._parts[0][1]) >= LAST:
+                self._count -= len(self._parts.pop(0)[1])
+            yield one
+
+    def rows(self) -> tuple[Floats, Floats] | None:
+        """Decisions (n, d) and samples (n, k), n a power of two so that few sizes have to be compiled."""
+        if not self._count:
+            return None
+        n = 2 ** int(math.log2(min(self._count, LAST)))
+        decisions, samples = (np.concatenate(parts)[-n:] for parts in zip(*self._parts, strict=True))
+        return decisions, samples
+
+
 @pytree()
 class Believed:
-    """What a method believes, as an environment whose risk can be minimised."""
+    """What is believed, as an environment whose risk can be minimised."""
 
     method: Any
-    belief: Any
+    state: Any
 
     def check(self, problem: Problem, theta: Any = None) -> None:
         """The problem is the method's own."""
@@ -48,50 +84,52 @@ class Believed:
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """The average loss of θ over the data that are predicted at `where`, or at θ itself."""
-        where = theta if where is None else where
-        if isinstance(self.method, SafePrimalDual):
-            return self.method.predicted_risk(self.belief, self.belief.effect, theta, where)
-        return self.method.estimator.predicted_risk(self.method.problem, self.belief, theta, where)
-
-
-def believed(method: Any, state: Any) -> Believed | None:
-    """What is believed, if the method is one that predicts and data have been told."""
-    if isinstance(method, SafePrimalDual) and state.belief.effect is not None:
-        return Believed(method, state.belief)
-    learns = isinstance(method, PrimalDual) and isinstance(method.estimator, LocationEstimator)
-    if learns and state.belief.base is not None:
-        return Believed(method, state.belief)
-    return None
-
-
-def effect(method: Any, state: Any) -> tuple[Floats | None, Floats | None]:
-    """The estimated effect and its standard errors, where there are such."""
-    known = _confidence(method, state)
-    if known is not None:
-        return known.effect, known.effect_error
-    found = getattr(getattr(state, "belief", None), "effect", None)
-    return (None if found is None else np.asarray(found)), None
+        belief = self.state.belief
+        return self.method.predicted_risk(belief, belief.effect, theta, where)
 
 
 @in_float64
-def predicted(world: Believed, state: Any, decision: Any) -> Predicted:
-    """The risk at a decision. The standard error is the method's, by the delta method."""
+def believed(method: Any, state: Any, recent: Recent) -> Believed | None:
+    """What is believed once data have been told."""
+    if isinstance(method, SafePrimalDual):
+        return None if state.belief.effect is None else Believed(method, state)
+    rows = recent.rows()
+    if rows is None:
+        return None
+    problem = method.problem
+    free = Problem(problem.loss, problem.decisions, dimension=problem.dimension)
+    observer = safe_apda(free, start=problem.decisions.project(jnp.asarray(rows[0][-1])))
+    return Believed(observer, observer.recall(observer.init(new_key(0)), *map(jnp.asarray, rows)))
+
+
+@in_float64
+def effect(world: Believed) -> tuple[Floats, Floats | None]:
+    """The estimated effect and its standard errors, once there are such."""
+    known = _confidence(world, world.state.decision)
+    if known is None:
+        return np.asarray(world.state.belief.effect), None
+    return known.effect, known.effect_error
+
+
+@in_float64
+def predicted(world: Believed, decision: Any) -> Predicted:
+    """The risk at a decision; its standard error is by the delta method."""
     decision = np.asarray(decision)
-    known = _confidence(world.method, changed(state, decision=decision))
+    known = _confidence(world, decision)
     risk = float(_risks(world, decision[None])[0])
     if known is None or not math.isfinite(known.risk_error):
         return Predicted(decision, risk, None, None)
     return Predicted(decision, risk, risk - NORMAL * known.risk_error, risk + NORMAL * known.risk_error)
 
 
-def solved(world: Believed, state: Any, which: str) -> Predicted | None:
+def solved(world: Believed, problem: Problem, which: str) -> Predicted | None:
     """The "optimum" or the "stable" point of the world as believed, or None where none is found."""
     solver = performative_optimum if which == "optimum" else stable_point
     try:
-        decision = solver(world.method.problem, world).decision
+        decision = solver(problem, world).decision
     except (SolverFailed, ValueError, ArithmeticError):
         return None
-    return predicted(world, state, decision)
+    return predicted(world, decision)
 
 
 @in_float64
@@ -108,11 +146,8 @@ def _risks(world: Believed, decisions: Array) -> Array:
     return jax.lax.map(world, decisions)
 
 
-@in_float64
-def _confidence(method: Any, state: Any) -> Any:
-    if not hasattr(method, "confidence"):
-        return None
+def _confidence(world: Believed, decision: Any) -> Any:
     try:
-        return method.confidence(state)
+        return world.method.confidence(changed(world.state, decision=jnp.asarray(decision)))
     except ValueError:  # too few samples
         return None

@@ -21,8 +21,9 @@ RECENT = 1000
 def constraints(names: Any, values: Floats, multipliers: Floats, decision: Floats, safe: bool) -> Iterator[str]:
     """Constraints that hold the current decision back, or that it breaks; a `safe` method never deploys it as it is then."""
     for name, value, multiplier in zip(names, values, multipliers, strict=True):
-        if value > 1e-9 and not safe:
-            yield f"constraint {name} is broken by {value:.4g} at the current decision"
+        if value > 1e-9:
+            pulled = "; what is deployed is pulled inside" if safe else ""
+            yield f"constraint {name} is broken by {value:.4g} at the current decision{pulled}"
         elif multiplier > 0 and value > -1e-3 * max(1.0, float(np.max(np.abs(decision), initial=0.0))):
             yield f"constraint {name} is active: it holds the decision back, a unit more of it is worth {multiplier:.4g}"
 
@@ -57,7 +58,7 @@ def step(method: Any, world: Believed | None, decisions: Floats) -> Iterator[str
             yield "the step is too large: decisions go back and forth without coming closer"
 
 
-def data(deployed: Floats, means: Floats) -> Iterator[str]:
+def data(deployed: Floats, means: Floats, forgets: bool) -> Iterator[str]:
     """Data (n, k) unlike a location family at decisions (n, d), or that drift, by what a straight line leaves of them.
 
     F-tests of what squares of the decisions, and time, explain of the residuals of the regression on (1, x); and of whether the
@@ -75,8 +76,11 @@ def data(deployed: Floats, means: Floats) -> Iterator[str]:
     left = means - line @ np.linalg.lstsq(line, means, rcond=None)[0]
     time = np.linspace(-1.0, 1.0, n)[:, None]
     drift = min((_explained(line, left[:, i], time) for i in range(left.shape[1])), default=1.0) * max(left.shape[1], 1)
-    if drift < SURE:
-        yield f"the data drift: with decisions accounted for they still move with time (p = {drift:.1g})"
+    if drift < SURE and not forgets:
+        yield (
+            f"the data drift: with decisions accounted for they still move with time (p = {drift:.1g}), and the method "
+            "forgets nothing"
+        )
     if not moved.shape[1]:
         return
     both = np.column_stack([line, time])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,44 +11,59 @@ from jax import Array
 from numpy.typing import NDArray
 
 from performative.precision import in_float64
+from performative.study.records import Arrays
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from performative.study.study import Study
+    from performative.problem import Problem
+
+
+class Round(NamedTuple):
+    """A deployment that was told: its number, and header and arrays of its two events."""
+
+    deployment: int
+    asked: dict[str, Any]
+    decisions: Arrays
+    told: dict[str, Any]
+    data: Arrays
+
+
+def rounds(events: Iterable[tuple[int, dict[str, Any], Arrays]]) -> Iterator[Round]:
+    """The deployments of a log that were told."""
+    number, asked = 0, dict[str, Any]()
+    decisions: Arrays = {}
+    for event, header, arrays in events:
+        if header["kind"] == "ask":  # one is open at a time
+            number, asked, decisions = event, header, arrays
+        elif header["kind"] == "tell":
+            yield Round(number, asked, decisions, header, arrays)
 
 
 @in_float64
-def history(study: Study) -> xr.Dataset:
+def history(problem: Problem, told: Iterable[Round], name: str, seed: int) -> xr.Dataset:
     """Over `deployment` (the ids of those that were told): θ_t, λ_t, and for each of the b decisions what was deployed,
     its constraints' slack −g, the means of the data it brought and their average loss. Where rounds deploy different numbers of
     decisions the missing ones are NaN.
     """
     import xarray as xr
 
-    problem = study.method.problem
-    asks: dict[int, Any] = {}
-    rows: list[dict[str, Any]] = []
-    for number, header, arrays in study.events():
-        if header["kind"] == "ask":
-            asks[number] = (header, arrays)
-        elif header["kind"] == "tell":
-            asked, parts = asks.pop(header["deployment"])
-            rows.append(
-                {
-                    "deployment": header["deployment"],
-                    "round": asked["round"],
-                    "asked": asked["at"],
-                    "told": header["at"],
-                    "count": arrays["samples"].shape[1],
-                    "decision": parts["decision"],
-                    "multipliers": parts["multipliers"],
-                    "deployed": parts["decisions"],
-                    "slack": -parts["g"],
-                    "data": arrays["samples"].mean(axis=1),
-                    "loss": np.asarray(_mean_losses(problem, parts["decisions"], arrays["samples"])),
-                }
-            )
+    rows = [
+        {
+            "deployment": one.deployment,
+            "round": one.asked["round"],
+            "asked": one.asked["at"],
+            "told": one.told["at"],
+            "count": one.data["samples"].shape[1],
+            "decision": one.decisions["decision"].copy(),  # of what stays nothing may hold the whole record
+            "multipliers": one.decisions["multipliers"].copy(),
+            "deployed": one.decisions["decisions"].copy(),
+            "slack": -one.decisions["g"],
+            "data": one.data["samples"].mean(axis=1),
+            "loss": np.asarray(_mean_losses(problem, one.decisions["decisions"], one.data["samples"])),
+        }
+        for one in told
+    ]
     d, m, n = problem.dimension, len(problem.constraint_names), len(rows)
     most = max((len(row["deployed"]) for row in rows), default=1)
     width = rows[0]["data"].shape[1] if rows else 0
@@ -81,7 +97,7 @@ def history(study: Study) -> xr.Dataset:
             "told": ("deployment", moment("told")),
             "constraint": list(problem.constraint_names),
         },
-        attrs={"study": study.name, "seed": study.seed},
+        attrs={"study": name, "seed": seed},
     )
 
 

@@ -9,22 +9,20 @@ import numpy as np
 from performative.plotting import COLOURS, DASHES
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
-
-    from performative.study.study import Study
 
 MOST_CURVES = 12
 """Curves in a panel; of longer decisions the first ones are drawn."""
 
 
-def figure(study: Study) -> Figure:
-    """Decisions, loss, slack and multipliers over the rounds that were told."""
+def figure(past: xr.Dataset) -> Figure:
+    """Decisions, loss, slack and multipliers over the rounds of a history."""
     from matplotlib.figure import Figure
 
-    past = study.history()
     rounds = past["round"].values
     made = Figure(figsize=(12, 7), layout="constrained")
-    made.suptitle(f"study {study.name}: {past.sizes['deployment']} deployments told")
+    made.suptitle(f"study {past.attrs['study']}: {past.sizes['deployment']} deployments told")
     panels: Any = made.subplots(2, 2, sharex=True).reshape(-1)
     names = [str(name) for name in past["constraint"].values]
     loss, slack = past["loss"].values, past["slack"].values

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from performative import constraints, field, losses, methods, sets
 from performative.loading import load
 from performative.problem import Problem
-from performative.validation import MOST_SEED
+from performative.study.schema import TABLES, Spec, Table
+from performative.validation import shown
 
 
 class SpecError(ValueError):
@@ -45,32 +47,55 @@ def describe(text: str) -> Described:
     """What a TOML text stands for, or `SpecError` with every error in it."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SpecError([f"the file must be TOML, but: {error}"]) from error
-    try:
-        spec = _Spec.model_validate(table)
-    except ValidationError as error:
-        raise SpecError([_line(item) for item in error.errors()]) from error
     wrong: list[str] = []
-    decisions = _made("decisions", spec.decisions, wrong)
-    limits = [_made(f"constraints[{place}]", part, wrong) for place, part in enumerate(spec.constraints)]
-    loss = _made("loss", spec.loss, wrong)
+    spec = _checked(_FILE, "", table, wrong)
+    tables = dict(_tables(table, wrong))
+    made = {key: _made(key, part, wrong) for key, part in tables.items() if key != "method"}
+    lengths = _lengths(tables, table.get("dimension"))
+    wrong += _misfits(tables, lengths, made.get("decisions"))
     if wrong:
         raise SpecError(wrong)
+    limits = [part for key, part in made.items() if key.startswith("constraints")]
     try:
-        problem = Problem(loss, decisions, limits or None, dimension=spec.dimension)
-    except (ValueError, TypeError) as error:
-        raise SpecError([f"decisions, constraints and loss must fit together, but: {error}"]) from error
-    options = spec.method.options()
-    make = _MADE[options.pop("type")]
-    try:
-        return Described(spec.name, spec.seed, make(problem, **options))
-    except (ValueError, TypeError) as error:
-        raise SpecError([f"method: {error}"]) from error
+        problem = Problem(made["loss"], made["decisions"], limits or None, dimension=lengths[0].length)
+        with contextlib.suppress(ValueError):  # it may want samples of another width
+            problem.check_samples(lengths[0].length)
+        options = tables["method"].options()
+        return Described(spec.name, spec.seed, _MADE[options.pop("type")](problem, **options))
+    except Exception as error:  # functions of the user's own have been called
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise SpecError([f"the parts must fit together, but: {kind}{error}"]) from error
 
 
-def _made(key: str, part: _Table, wrong: list[str]) -> Any:
-    """What a table of the file stands for; None, and a line in `wrong`, if the library refuses it."""
+# Each table by itself.
+
+
+def _tables(file: dict[str, Any], wrong: list[str]) -> Iterator[tuple[str, Table]]:
+    """The tables that are as they should be, by their keys."""
+    listed = file.get("constraints", [])
+    limits = {f"constraints[{place}]": part for place, part in enumerate(listed if isinstance(listed, list) else [])}
+    parts = {"decisions": file.get("decisions"), **limits, "loss": file.get("loss"), "method": file.get("method")}
+    for key, part in parts.items():
+        if part is None:  # which is said of the file as a whole
+            continue
+        checked = _checked(TABLES[key.partition("[")[0]], key, part, wrong)
+        if checked is not None:
+            yield key, checked
+
+
+def _checked(adapter: TypeAdapter[Any], key: str, value: Any, wrong: list[str]) -> Any:
+    """The value as it should be; None, and lines in `wrong`, if it is not."""
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        wrong += [_line(key, item) for item in error.errors()]
+        return None
+
+
+def _made(key: str, part: Table, wrong: list[str]) -> Any:
+    """What a table stands for; None, and a line in `wrong`, if the library refuses it."""
     options = part.options()
     kind = options.pop("type")
     try:
@@ -83,198 +108,69 @@ def _made(key: str, part: _Table, wrong: list[str]) -> Any:
         return None
 
 
-def _line(item: Any) -> str:
+def _line(key: str, item: Any) -> str:
     """One of pydantic's errors: the key, the rule and the value."""
-    place = list(item["loc"])
-    kind = item["type"]
-    if not kind.startswith("union_tag"):  # the type of a table is part of the place, and no key of the file
-        del place[2 if place[0] == "constraints" else 1 : 3 if place[0] == "constraints" else 2]
-    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+    place, kind = list(item["loc"]), item["type"]
+    if key and not kind.startswith("union_tag"):  # the type of a table is part of the place, and no key of the file
+        del place[:1]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in [key, *place]).strip(".")
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "extra_forbidden":
-        return f"{key}: is no key of this table, but got {item['input']!r}"
+        return f"{key}: is no key of this table, but got {shown(item['input'])}"
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
-        return f"{key}.type: must be one of {item['ctx']['expected_tags']}, but got {item['ctx']['tag']!r}"
+        return f"{key}.type: must be one of {item['ctx']['expected_tags']}, but got {shown(item['ctx']['tag'])}"
     rule = str(item["msg"]).removeprefix("Value error, ")
-    return f"{key}: {rule[0].lower()}{rule[1:]}, but got {item['input']!r}"
+    return f"{key}: {rule[0].lower()}{rule[1:]}, but got {shown(item['input'])}"
 
 
-# What may stand in the file. What is left out is left to the library's own defaults.
+# The tables together.
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+class _Length(NamedTuple):
+    key: str
+    length: int
+    value: Any
 
 
-def _is_row(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
+def _lengths(tables: dict[str, Table], dimension: Any) -> list[_Length]:
+    """Everything in the file that tells how long a decision is, the set first."""
+    found = [_Length("dimension", dimension, dimension)] if type(dimension) is int else []
+    for key, table in tables.items():
+        for name, value in table.options().items():
+            if name in _AS_LONG_AS_THE_DECISION and isinstance(value, list):
+                found.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
+    return found
 
 
-def _is_matrix(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(map(_is_row, value)) and len({*map(len, value)}) == 1
+def _misfits(tables: dict[str, Table], lengths: list[_Length], decisions: Any) -> Iterator[str]:
+    """Lists of another length than the decision's, a start outside the set, and a loss that does not suit the method."""
+    nothing: dict[str, Any] = {"type": None}
+    loss, method = (tables[key].options() if key in tables else nothing for key in ("loss", "method"))
+    if method["type"] == "safe_apda" and loss["type"] == "pinball" and not loss.get("smoothing"):
+        yield "loss.smoothing: must be > 0 with safe_apda, which needs a loss without kinks"
+    if not lengths:
+        if "decisions" in tables:
+            yield "dimension: must be given, since no other key tells how long a decision is"
+        return
+    first, d, _ = lengths[0]
+    wrong = [one for one in lengths if one.length != d]
+    for key, length, value in wrong:
+        yield f"{key}: must have the length {d} of {first}, but has {length}: {shown(value)}"
+    width = d + 1 if loss["type"] in ("squared_error", "logistic") else d
+    if "effect" in method and loss["type"] in _MADE and len(method["effect"]) != width:
+        yield f"method.effect: must have {width} rows, one for each number of a sample, but has {len(method['effect'])}"
+    known = "start" in method and decisions is not None and not wrong
+    if known and not decisions.of_dimension(d).contains(np.asarray(method["start"], np.float64)):
+        yield f"method.start: must lie in the decision set, but got {shown(method['start'])}"
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _kind(what: str, *fits: Callable[[Any], bool]) -> PlainValidator:
-    def checked(value: Any) -> Any:
-        if not any(fit(value) for fit in fits):
-            raise ValueError(f"must be {what}")
-        return value
-
-    return PlainValidator(checked)
-
-
-Number = Annotated[Any, _kind("a finite number", _is_number)]
-Positive = Annotated[Any, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
-Row = Annotated[Any, _kind("a list of finite numbers", _is_row)]
-NumberOrRow = Annotated[Any, _kind("a finite number or a list of them", _is_number, _is_row)]
-Matrix = Annotated[Any, _kind("a list of rows of finite numbers, all of one length", _is_matrix)]
-RowOrMatrix = Annotated[Any, _kind("a list of finite numbers or of rows of them", _is_row, _is_matrix)]
-Name = Annotated[Any, _kind("a name", _is_name)]
-Names = Annotated[
-    Any,
-    _kind("a name or a list of names", _is_name, lambda value: isinstance(value, list) and all(map(_is_name, value))),
-]
-Count = Annotated[Any, _kind("a whole number >= 1", lambda value: type(value) is int and value >= 1)]
-Own = Annotated[Any, _kind("module:function", lambda value: _is_name(value) and value.count(":") == 1)]
-_left_out: Any = Field(default=None)
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    def options(self) -> dict[str, Any]:
-        """What the file sets."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
-
-
-class _Box(_Table):
-    type: Literal["box"]
-    lower: NumberOrRow
-    upper: NumberOrRow
-
-
-class _Ball(_Table):
-    type: Literal["ball"]
-    radius: Positive
-    center: Row = _left_out
-
-
-class _Simplex(_Table):
-    type: Literal["simplex", "budget"]
-    total: Positive
-
-
-class _Linear(_Table):
-    type: Literal["linear"]
-    coefficients: RowOrMatrix
-    bound: NumberOrRow
-    name: Names = _left_out
-
-
-class _Quadratic(_Table):
-    type: Literal["quadratic"]
-    matrix: Matrix
-    bound: Number
-    linear: Row = _left_out
-    name: Name = _left_out
-
-
-class _OwnConstraint(_Table):
-    type: Literal["function"]
-    function: Own
-    names: Names = _left_out
-
-
-class _Ridge(_Table):
-    type: Literal["squared_error", "logistic"]
-    ridge: Number = _left_out
-
-
-class _Revenue(_Table):
-    type: Literal["revenue"]
-    cost: NumberOrRow = _left_out
-
-
-class _PortfolioReturn(_Table):
-    type: Literal["portfolio_return"]
-    aversion: Number = _left_out
-
-
-class _Pinball(_Table):
-    type: Literal["pinball"]
-    level: Number
-    smoothing: Number = _left_out
-
-
-class _OwnLoss(_Table):
-    type: Literal["function"]
-    function: Own
-
-
-class _Method(_Table):
-    type: Literal["repeated_minimisation"]
-    start: Row = _left_out
-    samples: Count = _left_out
-
-
-class _SafeApda(_Method):
-    type: Literal["safe_apda"]  # type: ignore[assignment]
-    exploration: Positive = _left_out
-    anchor: Row = _left_out
-    safety: Name = _left_out
-    effect: Matrix = _left_out
-    reservoir: Count = _left_out
-    forgetting: Positive = _left_out
-
-
-class _Stepping(_Method):
-    type: Literal["repeated_gradient"]  # type: ignore[assignment]
-    step: Positive = _left_out
-    control: Positive = _left_out
-
-
-class _Apda(_Stepping):
-    type: Literal["apda", "pd_ps"]  # type: ignore[assignment]
-    estimation_step: Positive = _left_out
-    warmup: Count = _left_out
-    exploration: Positive = _left_out
-    effect: Matrix = _left_out
-    recycle: bool = _left_out
-    forgetting: Positive = _left_out
-
-
-class _DerivativeFree(_Stepping):
-    type: Literal["one_point", "two_point"]  # type: ignore[assignment]
-    exploration: Positive = _left_out
-
-
-class _TwoStage(_Method):
-    type: Literal["two_stage"]  # type: ignore[assignment]
-    stage: Count = _left_out
-    exploration: Positive = _left_out
-    warmup: Count = _left_out
-    effect: Matrix = _left_out
-
-
-class _Spec(_Table):
-    name: Name
-    seed: Annotated[int, Field(ge=0, le=MOST_SEED)] = 0
-    dimension: Count = _left_out
-    decisions: Annotated[_Box | _Ball | _Simplex, Field(discriminator="type")]
-    constraints: list[Annotated[_Linear | _Quadratic | _OwnConstraint, Field(discriminator="type")]] = []
-    loss: Annotated[_Ridge | _Revenue | _PortfolioReturn | _Pinball | _OwnLoss, Field(discriminator="type")]
-    method: Annotated[
-        _SafeApda | _Apda | _Stepping | _DerivativeFree | _TwoStage | _Method, Field(discriminator="type")
-    ]
-
-
+_FILE = TypeAdapter(Spec)
+_AS_LONG_AS_THE_DECISION = (
+    "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect",
+)  # fmt: skip
 _MADE: dict[str, Callable[..., Any]] = {
     "box": sets.Box,
     "ball": sets.Ball,

@@ -1,4 +1,4 @@
-"""Where a study stands: its decision and what holds it, what is believed of the world, what to do next and what to watch."""
+"""Where a study stands: in numbers, and in words."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import numpy as np
 
 from performative.precision import in_float64
 from performative.study import belief, cautions
-from performative.study.belief import Predicted
+from performative.study.belief import Predicted, Recent
 from performative.validation import Floats
 
 if TYPE_CHECKING:
-    from performative.study.study import Study
+    import xarray as xr
+
+    from performative.study.deployments import Deployment
+
+MOST_ROWS = 8
+"""Rows of the effect that are printed."""
 
 
 class Status(NamedTuple):
@@ -22,7 +27,7 @@ class Status(NamedTuple):
     `deployed` (b, d) is what is deployed, or was last; `slack` is −g at the current decision by constraint, and `slack_history`
     (n, m) the least of each deployment that was told. `effect` and `effect_error` are the estimate and its standard errors.
     `now`, `stable` and `optimum` are the current decision, the stable point and the optimum of the world as it is believed to be,
-    with predicted risks; None where the method does not predict or nothing was told. `exploration_cost` is the predicted risk of
+    with predicted risks; None before anything was told, and where none is found. `exploration_cost` is the predicted risk of
     all deployments less that of the decisions they explored around, added up.
     """
 
@@ -49,8 +54,13 @@ class Status(NamedTuple):
         lines.append(f"decision   {_row(self.decision)}")
         if self.deployed is not None:
             lines.append(f"deployed   {'; '.join(_row(row) for row in self.deployed)}")
-        for name, slack in self.slack.items():
-            lines.append(f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}")
+        for place, (name, slack) in enumerate(self.slack.items()):
+            line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
+            if self.told:
+                past = self.slack_history[:, place]
+                line += f"; deployed with slack {past[-1]:.6g} last, {past.min():.6g} at least"
+            lines.append(line)
+        lines += self._effect()
         for label, at in (("now", self.now), ("stable", self.stable), ("optimum", self.optimum)):
             if at is not None:
                 interval = "" if at.low is None else f" ({at.low:.6g} to {at.high:.6g})"
@@ -60,32 +70,50 @@ class Status(NamedTuple):
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join([*lines, f"next: {self.next_action}"])
 
+    def _effect(self) -> list[str]:
+        if self.effect is None:
+            return []
+        rows = np.atleast_2d(self.effect)
+        rows = rows.reshape(-1, rows.shape[-1])
+        errors = np.full(rows.shape, np.nan) if self.effect_error is None else self.effect_error.reshape(rows.shape)
+        lines = [
+            f"effect {place:<4}"
+            + ", ".join(
+                f"{value:.4g}" + ("" if np.isnan(error) else f" ± {error:.2g}")
+                for value, error in zip(row[:MOST_ROWS], wrong, strict=False)
+            )
+            + (", …" if len(row) > MOST_ROWS else "")
+            for place, (row, wrong) in enumerate(zip(rows[:MOST_ROWS], errors, strict=False))
+        ]
+        return lines + ([f"effect …   {len(rows) - MOST_ROWS} more rows"] if len(rows) > MOST_ROWS else [])
+
+    def plain(self) -> dict[str, Any]:
+        """The same in lists, numbers and texts, as JSON has them: None for numbers that are not finite."""
+        return {key: _plain(value) for key, value in self._asdict().items()}
+
 
 @in_float64
-def status(study: Study) -> Status:
-    """See `Status`."""
-    method: Any = study.method
-    state, problem = study.state, study.method.problem
-    past = study.history()
+def status(name: str, method: Any, state: Any, pending: Deployment | None, past: xr.Dataset, recent: Recent) -> Status:
+    """See `Status`; `past` is the history and `recent` has seen it."""
+    problem = method.problem
     decision, multipliers = np.asarray(state.decision), np.asarray(state.multipliers)
     values, names = np.asarray(problem.g(jnp.asarray(decision))), problem.constraint_names
-    world = belief.believed(method, state)
+    world = belief.believed(method, state, recent)
     deployed, slack = past["deployed"].values, past["slack"].values
-    pending = study.pending
     last = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
-    effect, effect_error = belief.effect(method, state)
-    recent = slice(-cautions.RECENT, None)
+    effect, effect_error = (None, None) if world is None else belief.effect(world)
+    window = slice(-cautions.RECENT, None)
     decisions = np.concatenate([past["decision"].values, decision[None]])
-    seen = ~np.isnan(past["loss"].values)[recent]
-    flat = deployed[recent][seen], past["data"].values[recent][seen]
+    seen = ~np.isnan(past["loss"].values)[window]
+    safe = bool(getattr(method, "feasible", False))
     warnings = [
-        *cautions.constraints(names, values, multipliers, decision, bool(getattr(method, "feasible", False))),
+        *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"].values),
         *cautions.step(method, world, decisions),
-        *cautions.data(*flat),
+        *cautions.data(deployed[window][seen], past["data"].values[window][seen], _forgets(method)),
     ]
     return Status(
-        name=study.name,
+        name=name,
         round=int(state.round),
         told=past.sizes["deployment"],
         decision=decision,
@@ -95,13 +123,17 @@ def status(study: Study) -> Status:
         slack_history=np.nanmin(slack, axis=1) if slack.size else np.zeros((len(slack), len(names))),
         effect=effect,
         effect_error=effect_error,
-        now=None if world is None else belief.predicted(world, state, decision),
-        stable=None if world is None else belief.solved(world, state, "stable"),
-        optimum=None if world is None else belief.solved(world, state, "optimum"),
+        now=None if world is None else belief.predicted(world, decision),
+        stable=None if world is None else belief.solved(world, problem, "stable"),
+        optimum=None if world is None else belief.solved(world, problem, "optimum"),
         exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"].values),
         next_action=_next(pending),
         warnings=tuple(warnings),
     )
+
+
+def _forgets(method: Any) -> bool:
+    return any(getattr(part, "memory", None) is not None for part in (method, getattr(method, "estimator", None)))
 
 
 def _next(pending: Any) -> str:
@@ -117,3 +149,11 @@ def _filled(rows: Floats) -> Floats:
 
 def _row(decision: Floats) -> str:
     return "[" + ", ".join(f"{value:.6g}" for value in decision) + "]"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return np.where(np.isfinite(value), value.astype(object), None).tolist()
+    if isinstance(value, Predicted):
+        return {key: _plain(part) for key, part in value._asdict().items()}
+    return list(value) if isinstance(value, tuple) else value

@@ -11,44 +11,18 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
-from performative.study import wal
+from performative.study import file, wal
+from performative.study.errors import StudyDamaged, StudyError
 
-FORMAT = 1
-"""The version of the file's format. A newer one is refused."""
-_APPLICATION = 0x70657266
 _SHIFT = 40
 """Record `seq` of study number s has the key s·2⁴⁰ + seq: one tree, each study in one piece of it."""
 _DIGEST = 32
-_PIECE, _FEW = 1000, 8
-"""How many records are read at once, forwards and backwards."""
-BUSY_SECONDS = 5.0
-"""How long a writer waits for another one, which holds the file for one commit."""
-
-_SCHEMA = """
-CREATE TABLE studies (study INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE heads (study INTEGER PRIMARY KEY, seq INTEGER NOT NULL, digest BLOB NOT NULL);
-CREATE TABLE snapshots (study INTEGER PRIMARY KEY, state BLOB NOT NULL);
-CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
-CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END;
-CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END;
-"""
-
-
-class StudyError(Exception):
-    """A study that cannot be read or written; the file is as it was."""
-
-
-class StudyBusy(StudyError):
-    """Another process is writing; the same call may succeed later."""
-
-
-class StudyDamaged(StudyError):
-    """The file is not what was written: truncated, or with bits changed."""
+_PIECE, _BYTES = 1000, 2**24
+"""How many records, and about how many bytes of them, are read at once."""
 
 
 class Moved(Exception):
@@ -71,7 +45,7 @@ class Store:
         self.readonly = readonly
         self._connection, self._writes, self._closed = connection, False, False
         self._study = study
-        self._file = _identity(path)
+        self._file = file.identity(path)
         self._running = hashlib.sha256()
         self.count = 0
         """How many events there are; the last one is number count − 1."""
@@ -85,21 +59,17 @@ class Store:
         if not path.parent.is_dir():
             raise StudyError(f"the directory of {path} must exist, but does not")
         if path.exists():
-            with _failures(path), contextlib.closing(_connected(path, "ro")) as connection:
-                known = _checked_file(path, connection, empty=True)
-                if known and _number(connection, name) is not None:
+            with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
+                known = file.holds_studies(path, connection)
+                if known and file.number_of(connection, name) is not None:
                     raise StudyError(
                         f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it"
                     )
-        with _failures(path), contextlib.closing(_connected(path, "rwc")) as connection:
+        with file.failures(path), contextlib.closing(file.connected(path, "rwc")) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            with _transaction(connection):
-                if not _checked_file(path, connection, empty=True):
-                    for statement in _SCHEMA.strip().split(";\n"):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {FORMAT}")
-                if _number(connection, name) is not None:
+            with file.transaction(connection):
+                file.prepare(path, connection)
+                if file.number_of(connection, name) is not None:
                     raise StudyError(
                         f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it"
                     )
@@ -109,7 +79,7 @@ class Store:
                 connection.execute("INSERT INTO events VALUES (?, ?)", (study << _SHIFT, record))
                 connection.execute("INSERT INTO heads VALUES (?, 0, ?)", (study, hashlib.sha256(record).digest()))
                 connection.execute("INSERT INTO snapshots VALUES (?, ?)", (study, state))
-        _sync_directory(path.parent)
+        file.sync_directory(path.parent)
         return Store.open(path, name)
 
     @staticmethod
@@ -121,11 +91,11 @@ class Store:
         log = Path(f"{path}-wal")
         if wal.is_damaged(log):
             raise StudyDamaged(f"{log} is damaged: events that are in it would be lost")
-        with _failures(path):
-            connection = _connected(path, "ro")  # which cannot write, not even what a damaged file's own log says
+        with file.failures(path):
+            connection = file.connected(path, "ro")  # which cannot write, not even what a damaged file's own log says
             try:
-                _checked_file(path, connection)
-                study = _number(connection, name)
+                file.require_studies(path, connection)
+                study = file.number_of(connection, name)
                 if study is None:
                     names = ", ".join(repr(other) for (other,) in connection.execute("SELECT name FROM studies"))
                     raise StudyError(f"{path} has no study {name!r}, but {names}")
@@ -142,8 +112,8 @@ class Store:
         path = Path(path).absolute()
         if not path.exists():
             raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
-        with _failures(path), contextlib.closing(_connected(path, "ro")) as connection:
-            _checked_file(path, connection)
+        with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
+            file.require_studies(path, connection)
             return [str(name) for (name,) in connection.execute("SELECT name FROM studies ORDER BY study")]
 
     def close(self) -> None:
@@ -153,10 +123,10 @@ class Store:
 
     def refresh(self) -> bool:
         """Go on to the last event, verifying what is new; whether there was anything."""
-        with _failures(self.path):
+        with file.failures(self.path):
             self._require_same_file()
             connection, first = self._connection, self.count
-            with _transaction(connection, "DEFERRED"):
+            with file.transaction(connection, "DEFERRED"):
                 head = self._head(connection)
                 if head is None or not isinstance(head[0], int) or head[0] + 1 < first:
                     raise StudyDamaged(f"{self.path} holds fewer events than it did: it was replaced or damaged")
@@ -166,8 +136,7 @@ class Store:
                     return False
                 running, seen, last = self._running.copy(), first, b""
                 rows = connection.execute(*self._between(first, head[0]))
-                while batch := rows.fetchmany(1000):
-                    records = [record for (record,) in batch]
+                for records in _in_pieces(rows):
                     if not all(map(_is_record, records)):
                         raise StudyDamaged(self._what_is_damaged(first, head[0]))
                     running.update(b"".join(records))
@@ -195,10 +164,10 @@ class Store:
         record = self._running.digest() + hashlib.sha256(after).digest() + body
         running = self._running.copy()
         running.update(record)
-        with _failures(self.path):
+        with file.failures(self.path):
             self._require_same_file()
             connection = self._writing()
-            with _transaction(connection):
+            with file.transaction(connection):
                 head = self._head(connection)
                 if head is None or head != (self.count - 1, self._running.digest()):
                     raise Moved
@@ -213,22 +182,25 @@ class Store:
 
     def events(self, first: int = 0) -> Iterator[Event]:
         """The events from number `first` to the last one that was looked at."""
+        size = 1
         while first < self.count:  # in pieces: a query under way would keep the file at an older event
-            last = min(first + _PIECE, self.count) - 1
-            yield from self._read(first, last)
+            last = min(first + size, self.count) - 1
+            events = self._read(first, last)
+            yield from events
             first = last + 1
+            size = max(1, min(2 * size, _PIECE, _BYTES // max(len(event.body) for event in events)))
 
     def backwards(self) -> Iterator[Event]:
         """The events from the last one that was looked at to the first."""
-        for last in range(self.count - 1, -1, -_FEW):
-            yield from reversed(self._read(max(last - _FEW + 1, 0), last))
+        for seq in range(self.count - 1, -1, -1):
+            yield self.event(seq)
 
     def event(self, seq: int) -> Event:
         """Event number `seq`."""
         return self._read(seq, seq)[0]
 
     def _read(self, first: int, last: int) -> list[Event]:
-        with _failures(self.path):
+        with file.failures(self.path):
             rows = self._connection.execute(*self._between(first, last, "key, record")).fetchall()
             if len(rows) != last - first + 1:
                 raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
@@ -237,7 +209,7 @@ class Store:
 
     def verify(self) -> None:
         """Verify all records again, and each one's digest of those before it."""
-        with _failures(self.path):
+        with file.failures(self.path):
             running = hashlib.sha256()
             for (record,) in self._connection.execute(*self._between(0, self.count - 1)):
                 if record[:_DIGEST] != running.digest():
@@ -272,7 +244,7 @@ class Store:
     def _writing(self) -> sqlite3.Connection:
         """The connection, from the first event on one that can write."""
         if not self._writes:
-            connection = _connected(self.path, "rw")
+            connection = file.connected(self.path, "rw")
             try:
                 connection.execute("SELECT count(*) FROM sqlite_master")
             except sqlite3.DatabaseError:
@@ -285,7 +257,7 @@ class Store:
     def _require_same_file(self) -> None:
         if self._closed:
             raise StudyError(f"the study in {self.path} was closed; open it again")
-        if _identity(self.path) != self._file:
+        if file.identity(self.path) != self._file:
             raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
 
 
@@ -293,96 +265,15 @@ def _is_record(value: Any) -> bool:
     return isinstance(value, bytes) and len(value) > 2 * _DIGEST
 
 
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    connection = _made(path, f"mode={mode}")
-    if mode != "ro":
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError:
-        connection.close()
-        log = Path(f"{path}-wal")
-        if log.exists() and log.stat().st_size:
-            raise
-        # Where no file can be made beside it, nobody writes to it either.
-        connection = _made(path, "mode=ro&immutable=1")
-    connection.execute("PRAGMA query_only = ON")
-    return connection
-
-
-def _made(path: Path, options: str) -> sqlite3.Connection:
-    uri = f"file:{quote(str(path))}?{options}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
-
-
-def _checked_file(path: Path, connection: sqlite3.Connection, empty: bool = False) -> bool:
-    """Whether the file holds studies; it must, or be `empty`."""
-    (application,), (version,) = (
-        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
-    )
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if application == _APPLICATION:
-        if version > FORMAT:
-            raise StudyError(
-                f"{path} must be of format {FORMAT} at most, but is of {version}: a newer version wrote it"
-            )
-        return True
-    if tables or application or version:
-        raise StudyError(f"{path} must be a file of studies, but is another kind of SQLite file")
-    if not empty:
-        raise StudyError(f"{path} must be a file of studies, but is empty; Study.create makes a study")
-    return False
-
-
-def _number(connection: sqlite3.Connection, name: str) -> int | None:
-    row = connection.execute("SELECT study FROM studies WHERE name = ?", (name,)).fetchone()
-    return None if row is None else int(row[0])
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    connection.execute(f"BEGIN {kind}")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-@contextlib.contextmanager
-def _failures(path: Path) -> Iterator[None]:
-    """SQLite's errors in words."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
-            raise StudyBusy(f"{path} is being written by another process; nothing is changed, try again") from error
-        raise StudyError(f"{path} could not be read or written, and nothing is changed: {error}") from error
-    except sqlite3.ProgrammingError as error:
-        if "closed database" not in str(error):
-            raise
-        raise StudyError(f"the study in {path} was closed; open it again") from error
-    except sqlite3.DatabaseError as error:
-        if "not a database" in str(error):
-            raise StudyError(f"{path} must be a file of studies, but is not: {error}") from error
-        raise StudyDamaged(f"{path} is damaged: {error}") from error
-
-
-def _identity(path: Path) -> Any:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "posix":
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _in_pieces(rows: Iterable[tuple[Any]]) -> Iterator[list[Any]]:
+    """The records of a query, so many at once that digesting them is fast and holding them is nothing."""
+    piece: list[Any] = []
+    size = 0
+    for (record,) in rows:
+        piece.append(record)
+        size += len(record) if isinstance(record, bytes) else 0
+        if len(piece) == _PIECE or size > _BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from performative import __version__
-from performative.environments.tables import from_frame, is_pandas
 from performative.precision import in_float64
 from performative.primal_dual import Method
 from performative.pytrees import as_node
-from performative.randomness import new_key
 from performative.study import identity as identities
-from performative.study.records import leaf_names, packed, packed_tree, unpacked, unpacked_tree, with_keys, without_keys
-from performative.study.store import Moved, Store, StudyError
-from performative.validation import MOST_SEED, Floats, finite_array, whole
+from performative.study import samples as told_samples
+from performative.study.calls import Calls
+from performative.study.deployments import Deployment, Told, asked_for, changes
+from performative.study.errors import AlreadyTold, OtherMethod, StudyError
+from performative.study.records import leaf_names, packed, packed_tree, unpacked, unpacked_tree, with_keys
+from performative.study.replay import Replay, replay
+from performative.study.store import Moved, Store
+from performative.validation import MOST_SEED, Floats, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,65 +35,10 @@ if TYPE_CHECKING:
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Event = tuple[int, dict[str, Any], dict[str, NDArray[Any]]]
+"""An event's number, header and arrays."""
 
-MOST_NUMBERS = 2**25
-"""The most numbers that one `tell` may bring: a quarter of a gigabyte."""
 _PROBED = "probed: "
-
-
-class OtherMethod(StudyError):
-    """A study was opened with another problem or method than it was created with; `differences` are the lines."""
-
-    def __init__(self, name: str, differences: list[str]) -> None:
-        self.differences = differences
-        listed = "\n".join(f"  {line}" for line in differences)
-        super().__init__(
-            f"study {name!r} must be opened with the problem and method it was created with, but differs:\n{listed}"
-        )
-
-
-class AlreadyTold(StudyError):
-    """The deployment was told before with other samples, or was cancelled; nothing is changed."""
-
-
-class NotReproduced(StudyError):
-    """Replaying the log did not give what is stored."""
-
-
-class Why(NamedTuple):
-    """Why these decisions: θ_t, how far each lies from it (b, d), its slack −g in every constraint (b, m), and λ_t (m,)."""
-
-    decision: Floats
-    exploration: Floats
-    safety: Floats
-    multipliers: Floats
-
-
-class Deployment(NamedTuple):
-    """Decisions (b, d) to deploy, and how many samples are wanted of each."""
-
-    id: int
-    round: int
-    decisions: Floats
-    samples: int
-    why: Why
-
-
-class Told(NamedTuple):
-    """What a `tell` changed: θ and λ before and after. `round` is the next one."""
-
-    round: int
-    decision_before: Floats
-    decision: Floats
-    multipliers_before: Floats
-    multipliers: Floats
-
-
-class Replay(NamedTuple):
-    """What `verify` went through, all of it equal to the bit."""
-
-    events: int
-    told: int
 
 
 def _one_at_a_time(call: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -124,16 +69,15 @@ class Study:
         self.name = name
         self._lock = threading.RLock()
         self.method: Method = as_node(method)
-        leaves, structure = jax.tree.flatten(method)
-        self._leaves, self._call = jax.device_put(leaves), _calls(structure)
         self._store = store
         self._origin, self._identity = unpacked(store.event(0).body)
-        self._lane_words = np.asarray(jax.random.key_data(_lane(self.seed)))
+        self._calls = Calls(method, self.seed)
         self._like: Any = None
         self._state: Any = None
         self._open: Deployment | None = None
         self._attempt = 0
         self._first_width: int | None = None
+        self._columns: list[str] | None = None
         self._seen = 0  # the events that the state and the open deployment are of
         self._catch_up()
 
@@ -148,8 +92,9 @@ class Study:
         """
         _check_name(name)
         seed = whole("seed", seed, 0, MOST_SEED)
-        as_node(method)
+        calls = Calls(as_node(method), seed)
         points = identities.new_points(method.problem)
+        calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
         found = identities.identity(method, points)
         plain = {key: value for key, value in found.items() if not isinstance(value, np.ndarray)}
         arrays = {key: value for key, value in found.items() if isinstance(value, np.ndarray)}
@@ -158,8 +103,7 @@ class Study:
             "spec": spec, "identity": plain,
         }  # fmt: skip
         body = packed(header, arrays | {_PROBED + key: value for key, value in points.items()})
-        state = packed_tree(_begun(method, seed))
-        return cls(Store.create(path, name, body, state), name, method)
+        return cls(Store.create(path, name, body, packed_tree(calls.begin())), name, method)
 
     @classmethod
     @in_float64
@@ -216,7 +160,7 @@ class Study:
     def state(self) -> Any:
         """The method's state after all that was told; it has `round`, `decision` and `multipliers`."""
         self._refresh()
-        return with_keys(self._state)
+        return self._current()
 
     @property
     @_one_at_a_time
@@ -238,7 +182,7 @@ class Study:
             if self._open is not None:
                 return self._open
             state = self._state
-            decisions, values = self._call(_ask, self._leaves, state, self._lane_words, np.int64(self._attempt))
+            decisions, values = self._calls.ask(state, self._attempt)
             arrays = {
                 "decisions": decisions,
                 "g": values,
@@ -252,7 +196,7 @@ class Study:
                 "attempt": self._attempt,
             }  # fmt: skip
             if self._append(packed(header, arrays)):
-                self._open, self._seen = _deployment(self._store.count - 1, header, arrays), self._store.count
+                self._open, self._seen = asked_for(self._store.count - 1, header, arrays), self._store.count
                 return self._open
 
     @_one_at_a_time
@@ -268,11 +212,11 @@ class Study:
             if not known or self._seen != self._store.count:
                 self._refresh()
             asked = self.deployment(deployment)
-            data = _samples(samples, len(asked.decisions))
+            data, columns = told_samples.read(samples, len(asked.decisions), self._columns)
             if self._open is None or self._open.id != asked.id:
                 return self._again(asked, data)
             self._check(data)
-            after = self._call(_tell, self._leaves, self._state, asked.decisions, data)
+            after = self._calls.tell(self._state, asked.decisions, data)
             stored = packed_tree(after)
             arrays = {"samples": data, "decision": after.decision, "multipliers": after.multipliers}
             finite = all(np.all(np.isfinite(arrays[name])) for name in ("decision", "multipliers"))
@@ -280,14 +224,16 @@ class Study:
                 raise ValueError(f"`samples` must lead to a finite decision, but led to {after.decision.tolist()}")
             header = {"kind": "tell", "at": time.time(), "deployment": asked.id, "round": int(after.round)}
             if self._first_width is None:
+                header["columns"] = columns
                 points = self._identity[_PROBED + "decisions"]
                 arrays["probed"], arrays["loss"] = identities.loss_at(
                     self.method.problem, points, data.reshape(-1, data.shape[2])
                 )
             if self._append(packed(header, arrays), stored):
-                self._first_width = data.shape[2]
+                if self._first_width is None:
+                    self._first_width, self._columns = data.shape[2], columns
                 self._state, self._open, self._attempt, self._seen = after, None, 0, self._store.count
-                return _changes(asked, header, arrays)
+                return changes(asked, header, arrays)
 
     @_one_at_a_time
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
@@ -325,55 +271,43 @@ class Study:
         """Replay everything from the seed and the samples, and compare each decision and state to the bit."""
         self._refresh()
         self._store.verify()
-        state = _begun(self.method, self.seed)
-        current, told, asked = packed_tree(state), 0, np.zeros((0, 0))
-        for event in self._store.events():
-            header, arrays = unpacked(event.body)
-            if header["kind"] == "ask":
-                asked, _ = self._call(_ask, self._leaves, state, self._lane_words, np.int64(header["attempt"]))
-                if asked.tobytes() != arrays["decisions"].tobytes():
-                    raise NotReproduced(
-                        f"event {event.seq} asked for {arrays['decisions']}, but the replay for {asked}"
-                    )
-            elif header["kind"] == "tell":
-                state = self._call(_tell, self._leaves, state, asked, arrays["samples"])
-                current, told = packed_tree(state), told + 1
-            if hashlib.sha256(current).digest() != event.state:
-                raise NotReproduced(f"the state after event {event.seq} is not what the replay gives: {state}")
-        if current != self._store.state:
-            raise NotReproduced(f"the snapshot is not what the replay gives: {state}")
-        return Replay(self._store.count, told)
+        return replay(self._store, self._calls)
 
-    def events(self) -> Iterator[tuple[int, dict[str, Any], dict[str, NDArray[Any]]]]:
+    def events(self) -> Iterator[Event]:
         """The log up to now: number, header and arrays of each event, the first of which created the study."""
         with self._lock:
             self._refresh()
-            last, rows = self._store.count, self._store.events()
+            last, rows = self._store.count, self._recorded()
         for _ in range(last):
             with self._lock:  # a piece of the log at a time, so that nobody waits for the reader of all of it
                 event = next(rows)
-            yield event.seq, *unpacked(event.body)
+            yield event
 
     @_one_at_a_time
     def status(self) -> Status:
         """Where the study stands, in numbers and in words; see `performative.study.status`."""
+        from performative.study.belief import Recent
+        from performative.study.history import history, rounds
         from performative.study.status import status
 
-        return status(self)
+        self._refresh()
+        recent = Recent()
+        past = history(self.method.problem, recent.watching(rounds(self._recorded())), self.name, self.seed)
+        return status(self.name, self.method, self._current(), self._open, past, recent)
 
     @_one_at_a_time
     def history(self) -> xr.Dataset:
         """Every deployment that was told, as a dataset over `deployment`."""
-        from performative.study.history import history
+        from performative.study.history import history, rounds
 
-        return history(self)
+        self._refresh()
+        return history(self.method.problem, rounds(self._recorded()), self.name, self.seed)
 
-    @_one_at_a_time
     def plot(self) -> Figure:
         """Decisions, constraints, multipliers and losses over the deployments that were told."""
         from performative.study.plot import figure
 
-        return figure(self)
+        return figure(self.history())
 
     @_one_at_a_time
     def deployment(self, deployment: Deployment | int) -> Deployment:
@@ -392,7 +326,7 @@ class Study:
                 raise ValueError(
                     f"`deployment` must be one that was asked for, but event {number} is a {header['kind']}"
                 )
-            found = _deployment(event.seq, header, arrays)
+            found = asked_for(event.seq, header, arrays)
         if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, found.decisions):
             raise ValueError(
                 f"`deployment` must be of this study, but number {number} asked for {found.decisions.tolist()}, "
@@ -401,6 +335,14 @@ class Study:
         return found
 
     # How the study stands, read from the log.
+
+    @in_float64
+    def _current(self) -> Any:
+        return with_keys(self._state)
+
+    def _recorded(self) -> Iterator[Event]:
+        """The events that were looked at."""
+        return ((event.seq, *unpacked(event.body)) for event in self._store.events())
 
     def _refresh(self) -> None:
         if self._store.refresh() or self._seen != self._store.count:  # or was interrupted after it wrote
@@ -419,14 +361,16 @@ class Study:
     def _catch_up(self) -> None:
         """Take state, open deployment and attempt from the store."""
         if self._first_width is None:
-            first = _first_event(self._store, "tell")
-            self._first_width = None if first is None else first[1]["samples"].shape[2]
+            first = _first_tell(self._store)
+            if first is not None:
+                header, arrays = first
+                self._first_width, self._columns = arrays["samples"].shape[2], header["columns"]
         self._state = unpacked_tree(self._store.state, self._structure())
         self._open, self._attempt, self._seen = None, 0, self._store.count
         for event in self._store.backwards():
             header, arrays = unpacked(event.body)
             if header["kind"] == "ask":
-                self._open = _deployment(event.seq, header, arrays)
+                self._open = asked_for(event.seq, header, arrays)
             elif header["kind"] == "cancel":
                 self._attempt = 1 + int(unpacked(self._store.event(header["deployment"]).body)[0]["attempt"])
             elif header["kind"] == "note":
@@ -438,7 +382,7 @@ class Study:
         names = list(unpacked(self._store.state)[1])
         if self._like is not None and leaf_names(self._like) == names:
             return self._like
-        like = _begun(self.method, self.seed)
+        like = self._calls.begin()
         if leaf_names(like) != names:
             asked = np.zeros((0, 0))
             for event in self._store.events():
@@ -446,7 +390,7 @@ class Study:
                 if header["kind"] == "ask":
                     asked = arrays["decisions"]
                 elif header["kind"] == "tell":
-                    like = self._call.shape_of_told(self._leaves, like, asked, arrays["samples"])
+                    like = self._calls.shape_of_told(like, asked, arrays["samples"])
                     if leaf_names(like) == names:
                         break
             else:
@@ -469,7 +413,7 @@ class Study:
             raise AlreadyTold(f"deployment {asked.id} must be open to be told, but was cancelled: {header['reason']}")
         if arrays["samples"].shape != data.shape or arrays["samples"].tobytes() != data.tobytes():
             raise AlreadyTold(f"deployment {asked.id} was told already, with other samples; nothing is changed")
-        return _changes(asked, header, arrays)
+        return changes(asked, header, arrays)
 
     def _check(self, data: Floats) -> None:
         if self._first_width is None:
@@ -503,7 +447,7 @@ def _require_same(store: Store, name: str, method: Any) -> None:
         line = f"dimension: stored {points['decisions'].shape[1]} given {method.problem.dimension}"
         raise OtherMethod(name, [line])
     given = identities.identity(method, points)
-    first = _first_event(store, "tell")
+    first = _first_tell(store)
     if first is not None:
         called = "loss(probes like the data)"
         stored[called] = first[1]["loss"]
@@ -513,96 +457,9 @@ def _require_same(store: Store, name: str, method: Any) -> None:
         raise OtherMethod(name, lines)
 
 
-def _first_event(store: Store, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+def _first_tell(store: Store) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
     for event in store.events(1):
         header, arrays = unpacked(event.body)
-        if header["kind"] == kind:
+        if header["kind"] == "tell":
             return header, arrays
     return None
-
-
-def _samples(samples: Any, count: int) -> Floats:
-    """Samples (b, n, k), every number finite."""
-    if is_pandas(samples, "DataFrame"):
-        samples = [samples]
-    if isinstance(samples, list | tuple) and samples and all(is_pandas(part, "DataFrame") for part in samples):
-        samples = [from_frame(part) for part in samples]
-        if len({part.shape for part in samples}) > 1:
-            raise ValueError(f"data frames must have one shape, but have {[part.shape for part in samples]}")
-    size = getattr(samples, "size", 0)
-    if isinstance(size, int) and size > MOST_NUMBERS:
-        raise ValueError(f"`samples` must hold at most {MOST_NUMBERS} numbers, but hold {size}")
-    data = finite_array("samples", samples)
-    if data.ndim != 3 or data.shape[0] != count or 0 in data.shape:
-        raise ValueError(f"`samples` must have shape ({count}, n, k), but got {data.shape}")
-    if data.size > MOST_NUMBERS:
-        raise ValueError(f"`samples` must hold at most {MOST_NUMBERS} numbers, but hold {data.size}")
-    return data
-
-
-def _deployment(number: int, header: dict[str, Any], arrays: Any) -> Deployment:
-    decisions = arrays["decisions"]
-    why = Why(arrays["decision"], decisions - arrays["decision"], -arrays["g"], arrays["multipliers"])
-    return Deployment(number, header["round"], decisions, header["samples"], why)
-
-
-def _changes(asked: Deployment, header: dict[str, Any], arrays: Any) -> Told:
-    before = asked.why
-    return Told(header["round"], before.decision, arrays["decision"], before.multipliers, arrays["multipliers"])
-
-
-def _lane(seed: int) -> Array:
-    """The key of realisation 0."""
-    return jax.random.fold_in(new_key(seed), 0)
-
-
-# The same compiled calls for a study that was just made, goes on, was opened again or is replayed: the bits agree.
-# States come and go without keys, so that they are plain arrays on both sides of the store.
-
-
-def _begun(method: Any, seed: int) -> Any:
-    return jax.tree.map(np.asarray, without_keys(method.init(jax.random.fold_in(_lane(seed), 0))))
-
-
-def _ask(method: Any, state: Any, words: Array, attempt: Array) -> tuple[Array, Array]:
-    lane = jax.random.wrap_key_data(words, impl="threefry2x32")
-    key = jax.random.fold_in(jax.random.fold_in(lane, state.round + 1), 0)  # as `engine.round_keys` does
-    again = jax.random.fold_in(key, attempt)
-    chosen = jnp.where(attempt > 0, jax.random.key_data(again), jax.random.key_data(key))
-    decisions = jnp.asarray(method.ask(with_keys(state), jax.random.wrap_key_data(chosen, impl="threefry2x32")))
-    return decisions, jnp.stack([method.problem.g(decision) for decision in decisions])
-
-
-def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> Any:
-    return without_keys(method.tell(with_keys(state), decisions, samples))
-
-
-class _Calls:
-    """`_ask` and `_tell` compiled for methods of one structure, on NumPy arrays.
-
-    A method that looks at its numbers cannot be compiled, and is called as it is.
-    """
-
-    def __init__(self, structure: Any) -> None:
-        self._structure = structure
-        self._compiled = {
-            function: jax.jit(lambda leaves, *rest, call=function: call(jax.tree.unflatten(structure, leaves), *rest))
-            for function in (_ask, _tell)
-        }
-
-    def __call__(self, function: Any, leaves: list[Any], *rest: Any) -> Any:
-        try:
-            result = self._compiled[function](leaves, *rest)
-        except jax.errors.JAXTypeError:
-            result = function(jax.tree.unflatten(self._structure, leaves), *jax.tree.map(jnp.asarray, rest))
-        return jax.tree.map(np.asarray, result)
-
-    def shape_of_told(self, leaves: list[Any], state: Any, decisions: Any, samples: Any) -> Any:
-        """A state of the structure that `_tell` returns; its numbers may be missing."""
-        try:
-            return self._compiled[_tell].eval_shape(leaves, state, decisions, samples)
-        except jax.errors.JAXTypeError:
-            return self(_tell, leaves, state, decisions, samples)
-
-
-_calls = functools.lru_cache(_Calls)

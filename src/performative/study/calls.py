@@ -1,0 +1,108 @@
+"""A method's `init`, `ask` and `tell` on plain arrays, compiled.
+
+They are the same compiled calls for a study that was just made, goes on, was opened again or is replayed: the bits agree. States
+come and go without random keys, so that they are plain arrays on both sides of the store.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.precision import in_float64
+from performative.randomness import new_key
+from performative.study.records import with_keys, without_keys
+from performative.validation import Floats
+
+
+class Calls:
+    """The calls of one method in a study with one seed.
+
+    A method that looks at its numbers cannot be compiled, and is called as it is.
+    """
+
+    def __init__(self, method: Any, seed: int) -> None:
+        leaves, self._structure = jax.tree.flatten(method)
+        self._leaves, self._compiled = jax.device_put(leaves), _compiled(self._structure)
+        self._method, self._seed = method, seed
+        self._lane_words = np.asarray(jax.random.key_data(_lane(seed)))
+
+    def begin(self) -> Any:
+        """The state before anything was asked."""
+        key = jax.random.fold_in(_lane(self._seed), 0)
+        return jax.tree.map(np.asarray, without_keys(self._method.init(key)))
+
+    def ask(self, state: Any, attempt: int) -> tuple[Floats, Floats]:
+        """Decisions (b, d) and their constraints' values (b, m)."""
+        decisions, values = self._called(_ask, state, self._lane_words, np.int64(attempt))
+        return decisions, values
+
+    def tell(self, state: Any, decisions: Floats, samples: Floats) -> Any:
+        """The state after `samples` (b, n, k) were observed."""
+        return self._called(_tell, state, decisions, samples)
+
+    def shape_of_told(self, state: Any, decisions: Any, samples: Any) -> Any:
+        """A state of the structure that `tell` returns; its numbers may be missing."""
+        try:
+            return self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)
+        except jax.errors.JAXTypeError:
+            return self.tell(state, decisions, samples)
+
+    @in_float64
+    def rehearse(self, widths: list[int]) -> None:
+        """Try a first round with samples of each width, unless the method cannot be compiled; one of them must do."""
+        state = self.begin()
+        decisions, _ = self.ask(state, 0)
+        wanted, failures = int(self._method.wanted(with_keys(state))), []
+        for width in widths:
+            try:
+                samples = jax.ShapeDtypeStruct((len(decisions), wanted, width), np.float64)
+                self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)
+            except jax.errors.JAXTypeError:
+                return
+            except ValueError as error:
+                failures.append(error)
+            else:
+                return
+        if failures:
+            raise failures[0]
+
+    def _called(self, function: Any, *rest: Any) -> Any:
+        try:
+            result = self._compiled[function](self._leaves, *rest)
+        except jax.errors.JAXTypeError:
+            method = jax.tree.unflatten(self._structure, self._leaves)
+            result = function(method, *jax.tree.map(jnp.asarray, rest))
+        return jax.tree.map(np.asarray, result)
+
+
+@functools.lru_cache
+def _compiled(structure: Any) -> dict[Any, Any]:
+    """`_ask` and `_tell` for methods of one structure."""
+    return {
+        function: jax.jit(lambda leaves, *rest, call=function: call(jax.tree.unflatten(structure, leaves), *rest))
+        for function in (_ask, _tell)
+    }
+
+
+def _lane(seed: int) -> Array:
+    """The key of realisation 0."""
+    return jax.random.fold_in(new_key(seed), 0)
+
+
+def _ask(method: Any, state: Any, words: Array, attempt: Array) -> tuple[Array, Array]:
+    lane = jax.random.wrap_key_data(words, impl="threefry2x32")
+    key = jax.random.fold_in(jax.random.fold_in(lane, state.round + 1), 0)  # as `engine.round_keys` does
+    again = jax.random.fold_in(key, attempt)
+    chosen = jnp.where(attempt > 0, jax.random.key_data(again), jax.random.key_data(key))
+    decisions = jnp.asarray(method.ask(with_keys(state), jax.random.wrap_key_data(chosen, impl="threefry2x32")))
+    return decisions, jnp.stack([method.problem.g(decision) for decision in decisions])
+
+
+def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> Any:
+    return without_keys(method.tell(with_keys(state), decisions, samples))

@@ -1,0 +1,142 @@
+"""A SQLite file that holds studies: what makes it one, how it is opened, and SQLite's errors in words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from performative.study.errors import StudyBusy, StudyDamaged, StudyError
+
+FORMAT = 1
+"""The version of the file's format. A newer one is refused."""
+BUSY_SECONDS = 5.0
+"""How long a writer waits for another one, which holds the file for one commit."""
+_APPLICATION = 0x70657266
+
+_SCHEMA = """
+CREATE TABLE studies (study INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE heads (study INTEGER PRIMARY KEY, seq INTEGER NOT NULL, digest BLOB NOT NULL);
+CREATE TABLE snapshots (study INTEGER PRIMARY KEY, state BLOB NOT NULL);
+CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END;
+CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END;
+"""
+
+
+def connected(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection to read ("ro"), to write ("rw"), or to write to a file that need not exist ("rwc")."""
+    connection = _made(path, f"mode={mode}")
+    if mode != "ro":
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        log = Path(f"{path}-wal")
+        beside = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+        if not beside or (log.exists() and log.stat().st_size):
+            raise
+        # Where no file can be made beside it, nobody writes to it either.
+        connection = _made(path, "mode=ro&immutable=1")
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _made(path: Path, options: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?{options}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
+
+
+def prepare(path: Path, connection: sqlite3.Connection) -> None:
+    """Make the tables, unless they are there."""
+    if not holds_studies(path, connection):
+        for statement in _SCHEMA.strip().split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
+    """Whether the file holds studies, or is empty; any other one is refused."""
+    (application,), (version,) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application == _APPLICATION:
+        if version > FORMAT:
+            raise StudyError(
+                f"{path} must be of format {FORMAT} at most, but is of {version}: a newer version wrote it"
+            )
+        return True
+    if tables or application or version:
+        raise StudyError(f"{path} must be a file of studies, but is another kind of SQLite file")
+    return False
+
+
+def require_studies(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse a file that holds no studies."""
+    if not holds_studies(path, connection):
+        raise StudyError(f"{path} must be a file of studies, but is empty; Study.create makes a study")
+
+
+def number_of(connection: sqlite3.Connection, name: str) -> int | None:
+    """The number of a study by its name, if it is there."""
+    row = connection.execute("SELECT study FROM studies WHERE name = ?", (name,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """All of it or nothing."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def failures(path: Path) -> Iterator[None]:
+    """SQLite's errors in words."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise StudyBusy(f"{path} is being written by another process; nothing is changed, try again") from error
+        raise StudyError(f"{path} could not be read or written, and nothing is changed: {error}") from error
+    except sqlite3.ProgrammingError as error:
+        if "closed database" not in str(error):
+            raise
+        raise StudyError(f"the study in {path} was closed; open it again") from error
+    except sqlite3.DatabaseError as error:
+        if "not a database" in str(error):
+            raise StudyError(f"{path} must be a file of studies, but is not: {error}") from error
+        raise StudyDamaged(f"{path} is damaged: {error}") from error
+
+
+def identity(path: Path) -> Any:
+    """Which file it is, whatever its name; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def sync_directory(directory: Path) -> None:
+    """Put on the disk that a file was made there."""
+    if os.name == "posix":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,59 @@
+"""What `tell` was given, as an array."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from performative.environments.tables import from_frame, is_pandas
+from performative.validation import Floats, finite_array
+
+MOST_NUMBERS = 2**25
+"""The most numbers that one `tell` may bring: a quarter of a gigabyte."""
+
+
+class Samples(NamedTuple):
+    """Finite numbers (b, n, k), and the names of the k columns if they came as data frames that name them."""
+
+    values: Floats
+    columns: list[str] | None
+
+
+def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
+    """Samples of `count` decisions: an array (b, n, k), or a data frame (n, k) for each.
+
+    Columns are put in the order of `columns`, if those are known, and must be the same ones.
+    """
+    if is_pandas(samples, "DataFrame"):
+        samples = [samples]
+    if isinstance(samples, list | tuple) and samples and all(is_pandas(part, "DataFrame") for part in samples):
+        columns = names_of(samples[0]) if columns is None else columns
+        samples = [from_frame(_arranged(part, columns)) for part in samples]
+        if len({part.shape for part in samples}) > 1:
+            raise ValueError(f"data frames must have one shape, but have {[part.shape for part in samples]}")
+    _require_few(getattr(samples, "size", 0))
+    data = finite_array("samples", samples)
+    if data.ndim != 3 or data.shape[0] != count or 0 in data.shape:
+        raise ValueError(f"`samples` must have shape ({count}, n, k), but got {data.shape}")
+    _require_few(data.size)
+    return Samples(data, columns)
+
+
+def names_of(frame: Any) -> list[str] | None:
+    """The names of a data frame's columns, if it has such: texts, and not twice the same one."""
+    names = frame.columns.tolist()
+    named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    return names if named else None
+
+
+def _arranged(frame: Any, columns: list[str] | None) -> Any:
+    names = names_of(frame)
+    if columns is None or names is None or names == columns:
+        return frame
+    if set(names) != set(columns):
+        raise ValueError(f"`samples` must have the columns {columns}, as in the first tell, but have {names}")
+    return frame[columns]
+
+
+def _require_few(size: Any) -> None:
+    if isinstance(size, int) and size > MOST_NUMBERS:
+        raise ValueError(f"`samples` must hold at most {MOST_NUMBERS} numbers, but hold {size}")

@@ -1,0 +1,229 @@
+"""What may stand in the description of a study: its tables, their keys, and what each may hold.
+
+What is left out is left to the library's own defaults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationInfo, field_validator
+
+from performative.study.samples import MOST_NUMBERS
+from performative.validation import MOST_SEED
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_row, value)) and len({*map(len, value)}) == 1
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _kind(what: str, *fits: Callable[[Any], bool]) -> PlainValidator:
+    def checked(value: Any) -> Any:
+        if not any(fit(value) for fit in fits):
+            raise ValueError(f"must be {what}")
+        return value
+
+    return PlainValidator(checked)
+
+
+Number = Annotated[Any, _kind("a finite number", _is_number)]
+NotNegative = Annotated[Any, _kind("a number >= 0", lambda value: _is_number(value) and value >= 0)]
+Positive = Annotated[Any, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
+Row = Annotated[Any, _kind("a list of finite numbers", _is_row)]
+NumberOrRow = Annotated[Any, _kind("a finite number or a list of them", _is_number, _is_row)]
+Matrix = Annotated[Any, _kind("a list of rows of finite numbers, all of one length", _is_matrix)]
+RowOrMatrix = Annotated[Any, _kind("a list of finite numbers or of rows of them", _is_row, _is_matrix)]
+Name = Annotated[Any, _kind("a name", _is_name)]
+Names = Annotated[
+    Any,
+    _kind("a name or a list of names", _is_name, lambda value: isinstance(value, list) and all(map(_is_name, value))),
+]
+Share = Annotated[Any, _kind("a number > 0 and <= 1", lambda value: _is_number(value) and 0 < value <= 1)]
+Between = Annotated[Any, _kind("a number > 0 and < 1", lambda value: _is_number(value) and 0 < value < 1)]
+Safety = Annotated[Any, _kind("'pull' or 'nearest'", lambda value: value in ("pull", "nearest"))]
+Count = Annotated[
+    Any,
+    _kind(f"a whole number from 1 to {MOST_NUMBERS}", lambda value: type(value) is int and 1 <= value <= MOST_NUMBERS),
+]
+Own = Annotated[Any, _kind("module:function", lambda value: _is_name(value) and value.count(":") == 1)]
+_left_out: Any = Field(default=None)
+
+
+class Table(BaseModel):
+    """A table of the file."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    def options(self) -> dict[str, Any]:
+        """What the file sets."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+class _Box(Table):
+    type: Literal["box"]
+    lower: NumberOrRow
+    upper: NumberOrRow
+
+    @field_validator("upper")
+    @classmethod
+    def _above(cls, upper: Any, known: ValidationInfo) -> Any:
+        lower = known.data.get("lower")
+        alike = lower is not None and len({*map(np.size, (lower, upper))} - {1}) < 2
+        if alike and np.any(np.asarray(lower) > np.asarray(upper)):
+            raise ValueError(f"must be at least lower = {lower}")
+        return upper
+
+
+class _Ball(Table):
+    type: Literal["ball"]
+    radius: Positive
+    center: Row = _left_out
+
+
+class _Simplex(Table):
+    type: Literal["simplex", "budget"]
+    total: Positive
+
+
+class _Linear(Table):
+    type: Literal["linear"]
+    coefficients: RowOrMatrix
+    bound: NumberOrRow
+    name: Names = _left_out
+
+
+class _Quadratic(Table):
+    type: Literal["quadratic"]
+    matrix: Matrix
+    bound: Number
+    linear: Row = _left_out
+    name: Name = _left_out
+
+
+class _OwnConstraint(Table):
+    type: Literal["function"]
+    function: Own
+    names: Names = _left_out
+
+
+class _Ridge(Table):
+    type: Literal["squared_error", "logistic"]
+    ridge: NotNegative = _left_out
+
+
+class _Revenue(Table):
+    type: Literal["revenue"]
+    cost: NumberOrRow = _left_out
+
+
+class _PortfolioReturn(Table):
+    type: Literal["portfolio_return"]
+    aversion: NotNegative = _left_out
+
+
+class _Pinball(Table):
+    type: Literal["pinball"]
+    level: Between
+    smoothing: NotNegative = _left_out
+
+
+class _OwnLoss(Table):
+    type: Literal["function"]
+    function: Own
+
+
+class _Method(Table):
+    type: Literal["repeated_minimisation"]
+    start: Row = _left_out
+    samples: Count = _left_out
+
+
+class _SafeApda(_Method):
+    type: Literal["safe_apda"]  # type: ignore[assignment]
+    exploration: Positive = _left_out
+    anchor: Row = _left_out
+    safety: Safety = _left_out
+    effect: Matrix = _left_out
+    reservoir: Count = _left_out
+    forgetting: Share = _left_out
+
+
+class _Stepping(_Method):
+    type: Literal["repeated_gradient"]  # type: ignore[assignment]
+    step: Positive = _left_out
+    control: Positive = _left_out
+
+
+class _Apda(_Stepping):
+    type: Literal["apda", "pd_ps"]  # type: ignore[assignment]
+    estimation_step: Positive = _left_out
+    warmup: Count = _left_out
+    exploration: Positive = _left_out
+    effect: Matrix = _left_out
+    recycle: bool = _left_out
+    forgetting: Share = _left_out
+
+    @field_validator("forgetting")
+    @classmethod
+    def _recycles(cls, forgetting: Any, known: ValidationInfo) -> Any:
+        if forgetting < 1 and not known.data.get("recycle"):
+            raise ValueError("must come with recycle = true")
+        return forgetting
+
+
+class _DerivativeFree(_Stepping):
+    type: Literal["one_point", "two_point"]  # type: ignore[assignment]
+    exploration: Positive = _left_out
+
+
+class _TwoStage(_Method):
+    type: Literal["two_stage"]  # type: ignore[assignment]
+    stage: Count = _left_out
+    exploration: Positive = _left_out
+    warmup: Count = _left_out
+    effect: Matrix = _left_out
+
+
+class Spec(Table):
+    """The whole file; its tables are looked at one by one."""
+
+    name: Name
+    seed: Annotated[
+        Any,
+        _kind(f"a whole number from 0 to {MOST_SEED}", lambda value: type(value) is int and 0 <= value <= MOST_SEED),
+    ] = 0
+    dimension: Count = _left_out
+    decisions: Any
+    constraints: Annotated[Any, _kind("a list of tables, [[constraints]]", lambda value: isinstance(value, list))] = []
+    loss: Any
+    method: Any
+
+
+TABLES: dict[str, TypeAdapter[Any]] = {
+    "decisions": TypeAdapter(Annotated[_Box | _Ball | _Simplex, Field(discriminator="type")]),
+    "constraints": TypeAdapter(Annotated[_Linear | _Quadratic | _OwnConstraint, Field(discriminator="type")]),
+    "loss": TypeAdapter(
+        Annotated[_Ridge | _Revenue | _PortfolioReturn | _Pinball | _OwnLoss, Field(discriminator="type")]
+    ),
+    "method": TypeAdapter(
+        Annotated[_SafeApda | _Apda | _Stepping | _DerivativeFree | _TwoStage | _Method, Field(discriminator="type")]
+    ),
+}
