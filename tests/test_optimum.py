@@ -250,6 +250,18 @@ def rough(x):
 rough.defjvp(lambda primals, tangents: (primals[0], jnp.nan * tangents[0]))
 
 
+def test_stable_point_of_a_linear_loss_is_not_a_corner():
+    """Repetition goes from corner to corner for ever. On Σθ = 9 the risk −θᵀz is stable where all z are equal."""
+    base, effect = np.array([9.0, 8.0, 7.0]), np.array([[-1.6, 0.3, 0.2], [0.3, -1.4, 0.2], [0.2, 0.2, -1.2]])
+    budget = pf.constraints.Linear(np.ones(3), 9.0)
+    problem = pf.Problem(lambda theta, z: -jnp.sum(theta * z), pf.Box(np.ones(3), np.full(3, 6.0)), [budget])
+    stable = pf.stable_point(problem, pf.LocationFamily(pf.Gaussian(base, np.eye(3)), effect))
+    per_unit, offset = np.linalg.solve(effect, np.ones(3)), np.linalg.solve(effect, base)
+    level = (9.0 + offset.sum()) / per_unit.sum()
+    np.testing.assert_allclose(stable.decision, level * per_unit - offset, rtol=1e-8)
+    np.testing.assert_allclose(stable.multipliers, [level], rtol=1e-8)
+
+
 @pytest.mark.parametrize("find", [pf.performative_optimum, pf.stable_point])
 def test_what_is_not_finite_is_named_before_anything_is_solved(find):
     with pytest.raises(

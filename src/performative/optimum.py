@@ -23,6 +23,8 @@ TOLERANCE = 1e-7
 """The KKT residual, relative to the gradient's usual size, up to which an answer is accepted."""
 STARTS = 8
 """From how many more points a problem that is not convex is solved."""
+STALLED = 15
+"""After how many repetitions without getting much closer to a stable point steps are made shorter."""
 FEASIBLE = 1e-8
 """How large max g may be at its smallest for a problem to count as feasible."""
 
@@ -84,9 +86,9 @@ def performative_optimum(problem: Problem, environment: Any, start: Any = None) 
 def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solution:
     """θ_PS, which minimises the risk on the very data it induces: θ_PS = argmin_θ E_{Z∼D(θ_PS)} ℓ(θ; Z), g(θ) ≤ 0.
 
-    Found by repeated risk minimisation with Anderson acceleration, so that it is also found where plain repetition
-    circles or diverges. `risk` is PR(θ_PS). Where the risk on frozen data is not convex, its minimiser is looked for from
-    nine starts; `message` says whether the decision is that minimiser or a KKT point only.
+    Found by repeated risk minimisation with Anderson acceleration, and with shorter steps if need be, so that it is also
+    found where plain repetition circles or diverges. `risk` is PR(θ_PS). Where the risk on frozen data is not convex, its
+    minimiser is looked for from nine starts; `message` says whether the decision is that minimiser or a KKT point only.
     """
     problem = _resolved(problem, environment)
 
@@ -345,13 +347,15 @@ def _repeated(risk: Callable[[Floats], Callable[[Floats], Model]], problem: Prob
     best = Point(theta, np.zeros(len(problem.constraint_names)), np.inf)
     inputs: list[Floats] = []
     outputs: list[Floats] = []
-    stalled = 0
+    stalled, weight = 0, 0.0
     for _ in range(most):
-        found, _ = _minimised(risk(theta), problem, theta)
+        found, _ = _minimised(_held(risk(theta), theta, weight), problem, theta)
+        gap = float(np.linalg.norm(found.decision - theta))
         before = best.residual
         for candidate in (theta, found.decision):
-            gap = float(np.linalg.norm(found.decision - theta))
-            reached = min(residual(candidate, found.multipliers), max(found.residual, gap))
+            reached = residual(candidate, found.multipliers)
+            if weight == 0.0:
+                reached = min(reached, max(found.residual, gap))
             if reached < best.residual:
                 best = Point(candidate, found.multipliers, reached)
         stalled = 0 if best.residual < 0.5 * before else stalled + 1
@@ -360,7 +364,29 @@ def _repeated(risk: Callable[[Floats], Callable[[Floats], Model]], problem: Prob
             break
         inputs, outputs = [*inputs[-8:], theta], [*outputs[-8:], found.decision]
         theta = np.asarray(problem.decisions.project(jnp.asarray(_anderson(inputs, outputs))))
+        if stalled == STALLED and gap > 0:
+            change = risk(found.decision)(found.decision).gradient - risk(inputs[-1])(inputs[-1]).gradient
+            weight = max(4.0 * weight, float(np.linalg.norm(change)) / gap)
+            theta, stalled, inputs, outputs = best.decision, 0, [], []
     return best
+
+
+def _held(risk: Callable[[Floats], Model], where: Floats, weight: float) -> Callable[[Floats], Model]:
+    """risk(θ) + ½·weight·‖θ − where‖²: minimised again and again it has the same fixed points, and steps that are shorter.
+
+    Where risk is linear its minimisers are corners of the set, and repetition goes from one to another for ever.
+    """
+
+    def held(theta: Floats) -> Model:
+        value, gradient, hessian = risk(theta)
+        apart = theta - where
+        return Model(
+            value + 0.5 * weight * float(apart @ apart),
+            gradient + weight * apart,
+            hessian + weight * np.eye(len(theta)),
+        )
+
+    return held if weight else risk
 
 
 def _certified(problem: Problem, environment: Any, point: Point, scale: float, local: bool, message: str) -> Solution:

@@ -65,6 +65,8 @@ class Status(NamedTuple):
             if at is not None:
                 interval = "" if at.low is None else f" ({at.low:.6g} to {at.high:.6g})"
                 lines.append(f"risk {label:7} {at.risk:.6g}{interval} at {_row(at.decision)}")
+            elif self.now is not None:
+                lines.append(f"risk {label:7} none was found")
         if self.exploration_cost is not None:
             lines.append(f"exploration has cost {self.exploration_cost:.6g} of risk so far")
         lines += [f"warning: {warning}" for warning in self.warnings]
@@ -153,7 +155,7 @@ def _row(decision: Floats) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return np.where(np.isfinite(value), value.astype(object), None).tolist()
+        return [_plain(part) for part in value] if value.ndim else _plain(value.item())
     if isinstance(value, Predicted):
         return {key: _plain(part) for key, part in value._asdict().items()}
     return list(value) if isinstance(value, tuple) else value
