@@ -18,6 +18,7 @@ import pytest
 from benchmarks import soak
 
 import performative as pf
+from performative import losses
 from performative.engine import round_keys
 from performative.precision import precise
 from performative.randomness import new_key
@@ -30,6 +31,8 @@ from performative.study import (
     StudyError,
     cautions,
     file,
+    replay,
+    store,
 )
 from performative.study.records import packed, unpacked
 
@@ -258,6 +261,51 @@ def test_data_frames(path):
             study.tell(third, [pd.DataFrame({"a": ["x"], "b": [1.0]})] * 2)
 
 
+def test_columns_are_known_by_the_names_of_the_first_tell(path):
+    with pf.Study.create(path, "eu", pf.apda(PROBLEM, warmup=4)) as study:
+        first = study.ask()
+        study.tell(first, pd.DataFrame(answer(first)[0], columns=["a", "b"]))
+    with pf.Study.open(path, "eu", pf.apda(PROBLEM, warmup=4)) as study:
+        study.tell(first, pd.DataFrame(answer(first)[0], columns=["a", "b"])[["b", "a"]])  # the same again
+        second = study.ask()
+        before = stored(path)
+        for names in (["a", "c"], ["a", "b", "c"]):
+            with pytest.raises(ValueError, match=r"must have the columns \['a', 'b'\], as in the first tell"):
+                study.tell(second, [pd.DataFrame(0.0, [0], names)] * 2)
+        assert stored(path) == before
+        study.tell(second, [pd.DataFrame(part, columns=["a", "b"])[["b", "a"]] for part in answer(second)])
+        *_, (_, _, arrays) = study.events()
+        np.testing.assert_array_equal(arrays["samples"], answer(second))
+
+
+def test_a_first_tell_that_must_fail_is_refused_on_creation(path):
+    with pytest.raises(ValueError, match="`loss` must be smooth for safe_apda"):
+        pf.Study.create(path, "eu", pf.safe_apda(market_problem(loss=losses.Pinball(0.8))))
+    with pytest.raises(ValueError, match="must hold 3 numbers each, like the effect's rows"):
+        pf.Study.create(path, "eu", pf.apda(market_problem(loss=losses.Revenue()), effect=np.zeros((3, 2))))
+    assert not path.exists()
+
+
+def test_large_records_are_read_one_by_one(path, monkeypatch):
+    monkeypatch.setattr(store, "_BYTES", 2_000)
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        for t in range(6):
+            deployment = study.ask()
+            study.tell(deployment, answer(deployment._replace(samples=1 + 100 * (t % 2))))
+        longest, read = [], study._store._read
+
+        def counted(first, last):
+            events = read(first, last)
+            longest.append(sum(len(event.body) for event in events) if len(events) > 1 else 0)
+            return events
+
+        monkeypatch.setattr(study._store, "_read", counted)
+        assert study.verify().told == 6
+        assert max(longest) < 6_000
+    with pf.Study.open(path, "eu", pf.repeated_gradient(PROBLEM)) as study:
+        assert study.count == 13
+
+
 BAD = {
     "nan": (lambda d: np.full((1, 1, 2), np.nan), "must be finite, but got nan"),
     "inf": (lambda d: np.full((1, 1, 2), np.inf), "must be finite, but got inf"),
@@ -430,7 +478,16 @@ def test_verify_finds_what_was_computed_otherwise(study):
     body = packed({"kind": "note", "at": 0.0, "text": "forged"}, {})
     study._store.append(body, state[:-1] + bytes([state[-1] ^ 1]))
     study._catch_up()
-    with pytest.raises(NotReproduced, match="after event"):
+    with pytest.raises(NotReproduced, match="the numbers of the state of event 8 must be what the replay gives"):
+        study.verify()
+
+
+def test_verify_names_the_versions_where_the_numbers_come_out_otherwise(study, monkeypatch):
+    run(study, 2)
+    ask = study._calls.ask
+    monkeypatch.setattr(study._calls, "ask", lambda *given: tuple(part * (1 + 1e-9) for part in ask(*given)))
+    monkeypatch.setattr(replay, "__version__", "9.9")
+    with pytest.raises(NotReproduced, match=r"by up to .*e-09; the study was created with .* this is performative 9.9"):
         study.verify()
 
 
@@ -746,29 +803,52 @@ def test_status_and_history_before_anything_was_told(study):
     assert len(study.plot().axes) == 4
 
 
+def alarms(x, means, counts=None, forgets=False):
+    return list(cautions.data(x, means, np.ones(len(x)) if counts is None else counts, forgets))
+
+
 def test_warnings_of_data_and_steps():
     random = np.random.default_rng(0)
     x = random.uniform(1.0, 2.0, size=(300, 2))
     noise = 0.3 * random.normal(size=(300, 2))
     time_ = np.linspace(0.0, 1.0, 300)[:, None]
-    assert list(cautions.data(x, x @ EFFECT.T + noise, forgets=False)) == []
-    assert "drift" in next(cautions.data(x, x @ EFFECT.T + noise + time_, forgets=False))
-    assert list(cautions.data(x, x @ EFFECT.T + noise + time_, forgets=True)) == []
-    assert "straight line" in next(cautions.data(x, 2.0 * x**2 + noise, forgets=False))
-    assert "spread" in next(cautions.data(x, x @ EFFECT.T + noise * (x[:, :1] - 0.9) * 5, forgets=False))
+    assert alarms(x, x @ EFFECT.T + noise) == []
+    assert "drift" in alarms(x, x @ EFFECT.T + noise + time_)[0]
+    assert alarms(x, x @ EFFECT.T + noise + time_, forgets=True) == []
+    assert "straight line" in alarms(x, 2.0 * x**2 + noise)[0]
+    assert "spread" in alarms(x, x @ EFFECT.T + noise * (x[:, :1] - 0.9) * 5)[0]
+    counts = np.round(1.0 + 50.0 * (x[:, 0] - 1.0))  # more samples at higher prices are no wider spread
+    assert alarms(x, x @ EFFECT.T + noise / np.sqrt(counts)[:, None], counts) == []
     forth = np.array([[(-1.0) ** t, 0.0] for t in range(30)])
     assert "back and forth" in next(cautions.step(object(), None, forth))
     assert list(cautions.step(object(), None, random.normal(size=(30, 2)).cumsum(axis=0))) == []
 
 
 def test_a_false_alarm_is_rare():
-    alarms = 0
+    found = 0
     for seed in range(200):
         random = np.random.default_rng(seed)
         x = random.uniform(0.0, 1.0, size=(100, 3)) * np.linspace(1.0, 0.2, 100)[:, None]
-        means = x @ random.normal(size=(3, 2)) + random.normal(size=(100, 2))
-        alarms += len(list(cautions.data(x, means, forgets=False)))
-    assert alarms <= 2  # 600 tests at 1e-4
+        found += len(alarms(x, x @ random.normal(size=(3, 2)) + random.normal(size=(100, 2))))
+    assert found <= 2  # 600 tests at 1e-4
+
+
+def test_status_of_a_method_without_standard_errors_is_least_squares_of_the_log(path):
+    """And of a loss with kinks, which Safe APDA refuses."""
+    problem = market_problem(loss=losses.Pinball(0.8))
+    with pf.Study.create(path, "eu", pf.apda(problem, warmup=20, exploration=0.3, start=[1.0, 1.0])) as study:
+        run(study, 100)
+        status = study.status()
+        pairs = [(d.decisions, answer(d)) for d in map(study.deployment, study.history()["deployment"].values)]
+    x = np.concatenate([np.repeat(x, z.shape[1], axis=0) for x, z in pairs])
+    z = np.concatenate([z.reshape(-1, 2) for _, z in pairs])
+    line = np.column_stack([np.ones(len(x)), x])
+    fitted, (squares, _), *_ = np.linalg.lstsq(line, z, rcond=None)
+    np.testing.assert_allclose(status.effect, fitted[1:].T, rtol=1e-6)
+    error = np.sqrt(squares / (len(x) - 3) * np.diag(np.linalg.inv(line.T @ line))[1:])
+    np.testing.assert_allclose(status.effect_error[0], error, rtol=1e-6)
+    assert status.now.low < status.now.risk < status.now.high
+    assert status.optimum.risk <= status.now.risk + 1e-6
 
 
 def test_a_step_that_is_too_large_is_named(path):

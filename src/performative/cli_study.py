@@ -94,8 +94,11 @@ def status(
         from rich.text import Text
 
         with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
+            seen = 0
             while True:
-                live.update(Text(str(study.status())), refresh=True)
+                if study.count != seen:
+                    seen = study.count
+                    live.update(Text(str(study.status())), refresh=True)
                 time.sleep(every)
 
 

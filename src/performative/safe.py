@@ -118,21 +118,14 @@ class SafePrimalDual:
         if self.history is None:
             return state
         decisions, samples = (jnp.asarray(part) for part in self.history)
-        self._require_smooth(samples.shape[1])
-        theta = self.safety(self.problem, jnp.asarray(self.start))
-        return changed(self.recall(state, decisions, samples), decision=theta, aim=theta, values=self.problem.g(theta))
-
-    def recall(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
-        """The state after past deployments: decisions (N, d), and the sample (N, k) that each brought."""
-        return _recalled(self, state, decisions, samples)
-
-    def _recalled(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         state = self._opened(state, decisions[0], samples[:1])
 
-        def one_more(belief: Regression, row: tuple[Array, Array]) -> tuple[Regression, None]:
+        def recalled(belief: Regression, row: tuple[Array, Array]) -> tuple[Regression, None]:
             return self._regressed(belief, row[0], row[1][None])[0], None
 
-        return changed(state, belief=lax.scan(one_more, state.belief, (decisions[1:], samples[1:]))[0])
+        belief, _ = lax.scan(recalled, state.belief, (decisions[1:], samples[1:]))
+        theta = self.safety(self.problem, jnp.asarray(self.start))
+        return changed(state, belief=belief, decision=theta, aim=theta, values=self.problem.g(theta))
 
     def _fresh(self, key: Array) -> SafeState:
         zero, m = jnp.zeros(()), len(self.problem.constraint_names)
@@ -278,7 +271,6 @@ class SafePrimalDual:
 
     def _advance(self, state: SafeState, decision: Array, samples: Array) -> SafeState:
         if state.belief.effect is None:
-            self._require_smooth(samples.shape[1])
             return self._opened(state, decision, samples)
         problem, theta, lam, d = self.problem, state.decision, state.multipliers, self.normals
         belief, surprise = self._regressed(state.belief, decision, samples)
@@ -325,7 +317,12 @@ class SafePrimalDual:
         mean = jnp.mean(samples, axis=0)
         apart = samples - mean
         kept = None
-        if self._pattern(width) is None:
+        if not self.is_quadratic(width):
+            if not is_analytic(self.problem.loss, jnp.zeros(d), jnp.zeros(width)):
+                raise ValueError(
+                    "`loss` must be smooth for safe_apda, which steps by its curvature, but it has kinks; smooth it "
+                    "(softplus, a Huber loss) or use apda"
+                )
             rows = jnp.concatenate([jnp.broadcast_to(decision, (n, d)), samples], axis=1)
             kept = jnp.resize(jax.random.permutation(state.belief.key, rows), (self.reservoir, d + width))
         belief = Regression(
@@ -357,15 +354,6 @@ class SafePrimalDual:
             state, round=state.round + 1, decision=theta, aim=theta, values=self.problem.g(theta), belief=belief,
             curvature=d * jnp.where(bend > 0, bend, length / scale), scale=scale,
         )  # fmt: skip
-
-    def _require_smooth(self, width: int) -> None:
-        if self._pattern(width) is None and not is_analytic(
-            self.problem.loss, jnp.zeros(self.normals), jnp.zeros(width)
-        ):
-            raise ValueError(
-                "`loss` must be smooth for safe_apda, which steps by its curvature, but it has kinks; smooth it "
-                "(softplus, a Huber loss) or use apda"
-            )
 
     def _stepped(self, state: SafeState, gradient: Array, curvature: Array) -> SafeState:
         """One step of each kind, of lengths that suit the curvature; the dual one looks ahead (Chambolle, Pock 2011)."""
@@ -493,6 +481,10 @@ class SafePrimalDual:
         cheap = freed(lax.fori_loop(0, CONJUGATE, conjugate, begin)[0])
         return jnp.where(jnp.all(jnp.isfinite(cheap)), cheap, freed(noise))
 
+    def is_quadratic(self, width: int) -> bool:
+        """Whether the loss is quadratic in samples of `width` numbers, so that their moments are all there is to know."""
+        return self._pattern(width) is not None
+
     def _pattern(self, width: int) -> Any:
         return hessian_pattern(LossInData(self.problem.loss), width, jnp.zeros(self.normals))
 
@@ -529,5 +521,4 @@ def _faded(belief: Regression, kept: Array) -> Regression:
 
 _advance = jax.jit(SafePrimalDual._advance)
 _decided = jax.jit(SafePrimalDual._decided)
-_recalled = jax.jit(SafePrimalDual._recalled)
 _confident = jax.jit(SafePrimalDual._confident, static_argnames="draws")

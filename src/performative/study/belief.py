@@ -22,7 +22,7 @@ from performative.precision import in_float64
 from performative.problem import Problem
 from performative.pytrees import changed, pytree
 from performative.randomness import new_key
-from performative.safe import SafePrimalDual
+from performative.safe import Regression, SafePrimalDual
 from performative.study.history import Round
 from performative.validation import Floats
 
@@ -60,11 +60,10 @@ class Recent:
             yield one
 
     def rows(self) -> tuple[Floats, Floats] | None:
-        """Decisions (n, d) and samples (n, k), n a power of two so that few sizes have to be compiled."""
+        """Decisions (n, d) and samples (n, k)."""
         if not self._count:
             return None
-        n = 2 ** int(math.log2(min(self._count, LAST)))
-        decisions, samples = (np.concatenate(parts)[-n:] for parts in zip(*self._parts, strict=True))
+        decisions, samples = (np.concatenate(parts)[-LAST:] for parts in zip(*self._parts, strict=True))
         return decisions, samples
 
 
@@ -99,7 +98,38 @@ def believed(method: Any, state: Any, recent: Recent) -> Believed | None:
     problem = method.problem
     free = Problem(problem.loss, problem.decisions, dimension=problem.dimension)
     observer = safe_apda(free, start=problem.decisions.project(jnp.asarray(rows[0][-1])))
-    return Believed(observer, observer.recall(observer.init(new_key(0)), *map(jnp.asarray, rows)))
+    state = observer.init(new_key(0))
+    return Believed(observer, changed(state, belief=_regressed(observer, state.belief.key, *rows)))
+
+
+def _regressed(observer: SafePrimalDual, key: Any, decisions: Floats, samples: Floats) -> Regression:
+    """Least squares of samples (n, k) on decisions (n, d). What was never varied keeps an effect of 0 and a huge error."""
+    (n, d), k = decisions.shape, samples.shape[1]
+    x, z = decisions - decisions.mean(axis=0), samples - samples.mean(axis=0)
+    scatter = x.T @ x
+    ridge = 1e-9 * max(float(np.trace(scatter)) / d, 1e-9 * n * max(1.0, float(np.max(decisions**2))))
+    inverse = np.linalg.inv(scatter + ridge * np.eye(d))
+    effect = z.T @ x @ inverse
+    left = z - x @ effect.T
+    kept = None
+    if not observer.is_quadratic(k):
+        kept = np.resize(
+            np.concatenate([decisions, samples], axis=1)[-observer.reservoir :], (observer.reservoir, d + k)
+        )
+    count, nothing = np.float64(n), np.zeros((0, 0))
+    belief = Regression(
+        effect,
+        count,
+        decisions.mean(axis=0),
+        samples.mean(axis=0),
+        inverse,
+        left.T @ left,
+        kept,
+        np.zeros((k, 0)),
+        nothing,
+        key,
+    )
+    return jax.tree.map(jnp.asarray, belief)
 
 
 @in_float64

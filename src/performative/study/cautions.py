@@ -58,11 +58,11 @@ def step(method: Any, world: Believed | None, decisions: Floats) -> Iterator[str
             yield "the step is too large: decisions go back and forth without coming closer"
 
 
-def data(deployed: Floats, means: Floats, forgets: bool) -> Iterator[str]:
-    """Data (n, k) unlike a location family at decisions (n, d), or that drift, by what a straight line leaves of them.
+def data(deployed: Floats, means: Floats, counts: Floats, forgets: bool) -> Iterator[str]:
+    """Means (n, k) of so many samples, unlike a location family at decisions (n, d), or that drift.
 
-    F-tests of what squares of the decisions, and time, explain of the residuals of the regression on (1, x); and of whether the
-    size of the residuals follows the decisions. Fewer than 30 deployments tell nothing.
+    F-tests of what squares of the decisions, and time, explain of what a straight line leaves of the data; and of whether the
+    size of what is left follows the decisions. Fewer than 30 deployments tell nothing.
     """
     n = len(deployed)
     if n < 30:
@@ -71,11 +71,13 @@ def data(deployed: Floats, means: Floats, forgets: bool) -> Iterator[str]:
     moved = deployed[:, spread > 1e-9 * (1.0 + np.max(np.abs(deployed), initial=0.0))]
     if n < 30 + 3 * moved.shape[1]:
         return
+    weights = np.sqrt(counts / np.mean(counts))[:, None]  # so that all rows have noise of one size
     scaled = (moved - moved.mean(axis=0)) / np.maximum(moved.std(axis=0), 1e-300)
-    line = np.column_stack([np.ones(n), scaled])
+    line, means = weights * np.column_stack([np.ones(n), scaled]), weights * means
     left = means - line @ np.linalg.lstsq(line, means, rcond=None)[0]
     time = np.linspace(-1.0, 1.0, n)[:, None]
-    drift = min((_explained(line, left[:, i], time) for i in range(left.shape[1])), default=1.0) * max(left.shape[1], 1)
+    later, squares = weights * time, weights * scaled**2
+    drift = min((_explained(line, column, later) for column in left.T), default=1.0) * max(left.shape[1], 1)
     if drift < SURE and not forgets:
         yield (
             f"the data drift: with decisions accounted for they still move with time (p = {drift:.1g}), and the method "
@@ -83,8 +85,7 @@ def data(deployed: Floats, means: Floats, forgets: bool) -> Iterator[str]:
         )
     if not moved.shape[1]:
         return
-    both = np.column_stack([line, time])
-    bent = min(_explained(both, means[:, i], scaled**2) for i in range(means.shape[1])) * means.shape[1]
+    bent = min(_explained(np.column_stack([line, later]), column, squares) for column in means.T) * means.shape[1]
     size = np.log(np.maximum(np.sum((left / np.maximum(left.std(axis=0), 1e-300)) ** 2, axis=1), 1e-12))
     wider = _explained(np.column_stack([np.ones(n), time]), size, scaled)
     if bent < SURE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +38,7 @@ def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     arrays = {}
     for name, dtype, shape in header.pop("arrays"):
         kind = np.dtype(dtype)
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         array = np.frombuffer(body, kind, count, place).reshape(shape)
         arrays[name] = array if kind.isnative else array.astype(kind.newbyteorder("="))
         place += count * kind.itemsize

@@ -26,6 +26,7 @@ def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
     if is_pandas(samples, "DataFrame"):
         samples = [samples]
     if isinstance(samples, list | tuple) and samples and all(is_pandas(part, "DataFrame") for part in samples):
+        _require_few(sum(part.size for part in samples))
         columns = names_of(samples[0]) if columns is None else columns
         samples = [from_frame(_arranged(part, columns)) for part in samples]
         if len({part.shape for part in samples}) > 1:

@@ -107,12 +107,13 @@ def status(name: str, method: Any, state: Any, pending: Deployment | None, past:
     window = slice(-cautions.RECENT, None)
     decisions = np.concatenate([past["decision"].values, decision[None]])
     seen = ~np.isnan(past["loss"].values)[window]
+    counts = np.broadcast_to(past["samples"].values[window, None], seen.shape)[seen]
     safe = bool(getattr(method, "feasible", False))
     warnings = [
         *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"].values),
         *cautions.step(method, world, decisions),
-        *cautions.data(deployed[window][seen], past["data"].values[window][seen], _forgets(method)),
+        *cautions.data(deployed[window][seen], past["data"].values[window][seen], counts, _forgets(method)),
     ]
     return Status(
         name=name,

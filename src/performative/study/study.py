@@ -156,6 +156,13 @@ class Study:
 
     @property
     @_one_at_a_time
+    def count(self) -> int:
+        """How many events the log has; the last one is number count − 1."""
+        self._refresh()
+        return self._store.count
+
+    @property
+    @_one_at_a_time
     @in_float64
     def state(self) -> Any:
         """The method's state after all that was told; it has `round`, `decision` and `multipliers`."""
