@@ -23,12 +23,14 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _is_row(value: Any) -> bool:
+def is_row(value: Any) -> bool:
+    """Whether it is a list of finite numbers."""
     return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
 
 
-def _is_matrix(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(map(_is_row, value)) and len({*map(len, value)}) == 1
+def is_matrix(value: Any) -> bool:
+    """Whether it is a list of such lists, all of one length."""
+    return isinstance(value, list) and len(value) > 0 and all(map(is_row, value)) and len({*map(len, value)}) == 1
 
 
 def _is_name(value: Any) -> bool:
@@ -47,10 +49,10 @@ def _kind(what: str, *fits: Callable[[Any], bool]) -> PlainValidator:
 Number = Annotated[Any, _kind("a finite number", _is_number)]
 NotNegative = Annotated[Any, _kind("a number >= 0", lambda value: _is_number(value) and value >= 0)]
 Positive = Annotated[Any, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
-Row = Annotated[Any, _kind("a list of finite numbers", _is_row)]
-NumberOrRow = Annotated[Any, _kind("a finite number or a list of them", _is_number, _is_row)]
-Matrix = Annotated[Any, _kind("a list of rows of finite numbers, all of one length", _is_matrix)]
-RowOrMatrix = Annotated[Any, _kind("a list of finite numbers or of rows of them", _is_row, _is_matrix)]
+Row = Annotated[Any, _kind("a list of finite numbers", is_row)]
+NumberOrRow = Annotated[Any, _kind("a finite number or a list of them", _is_number, is_row)]
+Matrix = Annotated[Any, _kind("a list of rows of finite numbers, all of one length", is_matrix)]
+RowOrMatrix = Annotated[Any, _kind("a list of finite numbers or of rows of them", is_row, is_matrix)]
 Name = Annotated[Any, _kind("a name", _is_name)]
 Names = Annotated[
     Any,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from performative import constraints, field, losses, methods, sets
 from performative.loading import load
 from performative.problem import Problem
-from performative.study.schema import TABLES, Spec, Table
+from performative.study.schema import TABLES, Spec, Table, is_matrix, is_row
 from performative.validation import shown
 
 
@@ -51,9 +52,14 @@ def describe(text: str) -> Described:
         raise SpecError([f"the file must be TOML, but: {error}"]) from error
     wrong: list[str] = []
     spec = _checked(_FILE, "", table, wrong)
-    tables = dict(_tables(table, wrong))
+    parts = _parts(table)
+    tables: dict[str, Table] = {
+        key: checked
+        for key, part in parts.items()
+        if (checked := _checked(TABLES[key.partition("[")[0]], key, part, wrong)) is not None
+    }
     made = {key: _made(key, part, wrong) for key, part in tables.items() if key != "method"}
-    lengths = _lengths(tables, table.get("dimension"))
+    lengths = _lengths(parts, table.get("dimension"))
     wrong += _misfits(tables, lengths, made.get("decisions"))
     if wrong:
         raise SpecError(wrong)
@@ -72,17 +78,12 @@ def describe(text: str) -> Described:
 # Each table by itself.
 
 
-def _tables(file: dict[str, Any], wrong: list[str]) -> Iterator[tuple[str, Table]]:
-    """The tables that are as they should be, by their keys."""
-    listed = file.get("constraints", [])
+def _parts(file: dict[str, Any]) -> dict[str, Any]:
+    """The tables of a file as they are, by their keys."""
+    listed = file.get("constraints")
     limits = {f"constraints[{place}]": part for place, part in enumerate(listed if isinstance(listed, list) else [])}
     parts = {"decisions": file.get("decisions"), **limits, "loss": file.get("loss"), "method": file.get("method")}
-    for key, part in parts.items():
-        if part is None:  # which is said of the file as a whole
-            continue
-        checked = _checked(TABLES[key.partition("[")[0]], key, part, wrong)
-        if checked is not None:
-            yield key, checked
+    return {key: part for key, part in parts.items() if part is not None}  # that it is not there is said of the file
 
 
 def _checked(adapter: TypeAdapter[Any], key: str, value: Any, wrong: list[str]) -> Any:
@@ -135,14 +136,15 @@ class _Length(NamedTuple):
     value: Any
 
 
-def _lengths(tables: dict[str, Table], dimension: Any) -> list[_Length]:
-    """Everything in the file that tells how long a decision is, the set first."""
+def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
+    """Everything in the file that tells how long a decision is: first what most of it agrees on, then the rest."""
     found = [_Length("dimension", dimension, dimension)] if type(dimension) is int else []
-    for key, table in tables.items():
-        for name, value in table.options().items():
-            if name in _AS_LONG_AS_THE_DECISION and isinstance(value, list):
+    for key, part in parts.items():
+        for name, value in part.items() if isinstance(part, dict) else ():
+            if name in _AS_LONG_AS_THE_DECISION and (is_row(value) or is_matrix(value)):
                 found.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
-    return found
+    agreed = Counter(one.length for one in found).most_common(1)
+    return sorted(found, key=lambda one: one.length != agreed[0][0])
 
 
 def _misfits(tables: dict[str, Table], lengths: list[_Length], decisions: Any) -> Iterator[str]:
