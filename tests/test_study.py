@@ -782,6 +782,16 @@ def test_status_tells_where_the_study_stands(learnt):
     assert "risk optimum" in str(status)
 
 
+def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numbers(path):
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM, samples=20)) as study:
+        run(study, 2)
+        status = study.status()
+        assert status.effect_error is None
+        assert status.now.low is None
+        run(study, 5)
+        assert study.status().effect_error is not None
+
+
 def test_history_is_what_was_told(learnt):
     past = learnt.history()
     assert past.sizes == {"deployment": 400, "dimension": 2, "constraint": 1, "probe": 1, "number": 2}

@@ -59,6 +59,10 @@ class Recent:
                 self._count -= len(self._parts.pop(0)[1])
             yield one
 
+    def different(self) -> int:
+        """At how many different decisions they were observed."""
+        return len(np.unique([x[0] for x, _ in self._parts], axis=0)) if self._parts else 0
+
     def rows(self) -> tuple[Floats, Floats] | None:
         """Decisions (n, d) and samples (n, k)."""
         if not self._count:
@@ -67,12 +71,13 @@ class Recent:
         return decisions, samples
 
 
-@pytree()
+@pytree("sure")
 class Believed:
-    """What is believed, as an environment whose risk can be minimised."""
+    """What is believed, as an environment whose risk can be minimised; whether there are standard errors of it."""
 
     method: Any
     state: Any
+    sure: Any
 
     def check(self, problem: Problem, theta: Any = None) -> None:
         """The problem is the method's own."""
@@ -89,9 +94,11 @@ class Believed:
 
 @in_float64
 def believed(method: Any, state: Any, recent: Recent) -> Believed | None:
-    """What is believed once data have been told."""
+    """What is believed once data have been told. As many decisions as they are long tell nothing of how sure that is."""
+    sure = recent.different() > method.problem.dimension
     if isinstance(method, SafePrimalDual):
-        return None if state.belief.effect is None else Believed(method, state)
+        sure = sure or method.history is not None
+        return None if state.belief.effect is None else Believed(method, state, sure)
     rows = recent.rows()
     if rows is None:
         return None
@@ -99,7 +106,7 @@ def believed(method: Any, state: Any, recent: Recent) -> Believed | None:
     free = Problem(problem.loss, problem.decisions, dimension=problem.dimension)
     observer = safe_apda(free, start=problem.decisions.project(jnp.asarray(rows[0][-1])))
     state = observer.init(new_key(0))
-    return Believed(observer, changed(state, belief=_regressed(observer, state.belief.key, *rows)))
+    return Believed(observer, changed(state, belief=_regressed(observer, state.belief.key, *rows)), sure)
 
 
 def _regressed(observer: SafePrimalDual, key: Any, decisions: Floats, samples: Floats) -> Regression:
@@ -177,6 +184,8 @@ def _risks(world: Believed, decisions: Array) -> Array:
 
 
 def _confidence(world: Believed, decision: Any) -> Any:
+    if not world.sure:
+        return None
     try:
         return world.method.confidence(changed(world.state, decision=jnp.asarray(decision)))
     except ValueError:  # too few samples
