@@ -284,6 +284,8 @@ def test_a_first_tell_that_must_fail_is_refused_on_creation(path):
     with pytest.raises(ValueError, match="must hold 3 numbers each, like the effect's rows"):
         pf.Study.create(path, "eu", pf.apda(market_problem(loss=losses.Revenue()), effect=np.zeros((3, 2))))
     assert not path.exists()
+    anything = market_problem(loss=lambda theta, z: -jnp.sum(theta) * jnp.sum(z))
+    pf.Study.create(path, "eu", pf.apda(anything, warmup=20, effect=np.zeros((70, 2)))).close()
 
 
 def test_large_records_are_read_one_by_one(path, monkeypatch):
@@ -696,8 +698,19 @@ def soak_run(study, rounds):
 
 
 def test_killed_at_random_moments_nothing_is_lost_or_twice_and_the_bits_are_the_same(tmp_path):
-    found = soak.killed(tmp_path / "prices.db", kills=20, rounds=30)
-    assert found["told"] >= found["acknowledged"] > 20
+    found = soak.killed(tmp_path / "prices.db", kills=12, rounds=20)
+    assert found["told"] >= found["acknowledged"] > 15
+
+
+@pytest.mark.slow
+def test_killed_three_hundred_times(tmp_path):
+    found = soak.killed(tmp_path / "prices.db", kills=300, rounds=100)
+    assert found["told"] >= found["acknowledged"] > 300
+
+
+@pytest.mark.slow
+def test_eight_processes_hammer_a_study_for_a_minute(tmp_path):
+    assert soak.hammered(tmp_path / "prices.db", processes=8, seconds=60.0)["refused"] > 100
 
 
 def test_processes_that_hammer_one_study_leave_a_valid_log(tmp_path):

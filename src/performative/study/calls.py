@@ -55,21 +55,20 @@ class Calls:
 
     @in_float64
     def rehearse(self, widths: list[int]) -> None:
-        """Try a first round with samples of each width, unless the method cannot be compiled; one of them must do."""
+        """Refuse a method whose first `tell` must fail, whatever is told; `widths` are some that its loss takes."""
         state = self.begin()
         decisions, _ = self.ask(state, 0)
         wanted, failures = int(self._method.wanted(with_keys(state))), []
         for width in widths:
+            samples = jax.ShapeDtypeStruct((len(decisions), wanted, width), np.float64)
             try:
-                samples = jax.ShapeDtypeStruct((len(decisions), wanted, width), np.float64)
                 self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)
-            except jax.errors.JAXTypeError:
+                return
+            except jax.errors.JAXTypeError:  # a method that looks at its numbers
                 return
             except ValueError as error:
                 failures.append(error)
-            else:
-                return
-        if failures:
+        if len({str(error) for error in failures}) == 1:  # the same for all widths
             raise failures[0]
 
     def _called(self, function: Any, *rest: Any) -> Any:

@@ -111,7 +111,7 @@ def _points(problem: Any) -> dict[str, NDArray[Any]]:
     d = problem.dimension
     edge = problem.decisions.spread(d, 4 * POINTS)
     decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside of a convex set
-    accepted = [width for width in dict.fromkeys((d, *_WIDTHS)) if _takes(problem, width)]
+    accepted = [width for width in dict.fromkeys((d, d + 1, *_WIDTHS)) if _takes(problem, width)]
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
     return {"decisions": decisions} | {
         f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
