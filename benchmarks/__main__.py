@@ -200,7 +200,7 @@ def memory() -> list[Row]:
     measured = f"{peaks[1]:.0f} MB at 3000 rounds, {grown:.2f}× that at 300"
     return [
         Row(
-            "5. peak memory of a worker with all four methods",
+            f"5. peak memory of a worker with all {len(reproduce.METHODS)} methods",
             "under 1024 MB, not growing",
             measured,
             peaks[1] < 1024 and grown < 1.05,

@@ -422,3 +422,31 @@ def test_loops_keep_the_lanes_last():
         expected = jax.vmap(looped, in_axes=-1, out_axes=-1)(x, y)
         for one, other in zip(jax.tree.leaves(over_lanes(looped)(x, y)), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def constants(x):
+    rows = jnp.where(INDEX < 2, INDEX + 1, INDEX)[None] + jnp.arange(2)[:, None]
+    words = jnp.arange(3, dtype=jnp.uint32).astype(jnp.uint64) * np.uint64(2**63 + 1)
+    flags = jnp.concatenate([rows[0] < 2, jnp.ones(1, bool)])
+    chosen = jnp.where(flags, jnp.zeros(5), FIXED[0])
+    case = lax.select_n(np.int32(2), *(jnp.full(3, value) for value in (1, 2, 3)))
+    spread = jnp.broadcast_to(chosen.reshape(5, 1), (5, 2)), lax.broadcasted_iota(jnp.int32, (2, 3), 0)
+    return jnp.sum(x), rows, words, flags, chosen, case, spread
+
+
+def test_constants_by_numpy_have_the_bits_of_compiled_ones(monkeypatch):
+    with precise():
+        ours = jax.tree.leaves(over_lanes(constants)(jnp.asarray(V)))
+        monkeypatch.setattr(lanes, "_PLAIN", {})
+        theirs = jax.tree.leaves(over_lanes(constants)(jnp.asarray(V)))
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+
+
+def test_constants_are_not_compiled(monkeypatch):
+    reached = set()
+    by_numpy = lanes._by_numpy
+    monkeypatch.setattr(lanes, "_by_numpy", lambda *given: reached.add(given[0].primitive.name) or by_numpy(*given))
+    with precise():
+        jax.make_jaxpr(over_lanes(constants))(jnp.asarray(V))
+    assert reached == set(lanes._PLAIN)

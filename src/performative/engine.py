@@ -146,12 +146,7 @@ class Batch:
             chosen = np.arange(first, first + few)
             lanes = (chosen + realizations * np.arange(variants)[:, None]).reshape(-1)
             pieces.append(_begin(self._world.part(lanes), self._keys[chosen], variants, opening))
-
-        def joined(*leaves: Array) -> Array:
-            apart = [leaf.reshape(*leaf.shape[:-1], variants, few) for leaf in leaves]
-            return jnp.concatenate(apart, axis=-1).reshape(*leaves[0].shape[:-1], variants * realizations)
-
-        return jax.block_until_ready(jax.tree.map(joined, *pieces))
+        return jax.block_until_ready(_joined(pieces, variants))
 
     def snapshot(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
         """The recorded variables after the last round, arrays (..., variant, realization) for each method."""
@@ -204,6 +199,17 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
     noise = jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1))
     opened = over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, _repeated(noise, variants))
     return _settled(runs | opened)
+
+
+@functools.partial(jax.jit, static_argnames="variants")
+def _joined(pieces: list[Runs], variants: int) -> Runs:
+    """The runs of all realisations, variant by variant."""
+
+    def joined(*leaves: Array) -> Array:
+        apart = [leaf.reshape(*leaf.shape[:-1], variants, leaf.shape[-1] // variants) for leaf in leaves]
+        return jnp.concatenate(apart, axis=-1).reshape(*leaves[0].shape[:-1], len(leaves) * leaves[0].shape[-1])
+
+    return jax.tree.map(joined, *pieces)
 
 
 def _settled(runs: Runs) -> Runs:

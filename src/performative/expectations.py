@@ -207,20 +207,21 @@ def _hessian_pattern(tree: Any, shapes: tuple[Any, ...], size: int) -> Pattern |
         function, others = jax.tree.unflatten(tree, leaves)
         return function(w, *others)
 
-    random = np.random.default_rng(0)
     with precise(), jax.ensure_compile_time_eval():
-        ones = [jnp.ones(shape, dtype) for shape, dtype in shapes]
-        if polynomial.degree(evaluate, jnp.zeros(size), *ones) > 2:
+        ones = [np.ones(shape, dtype) for shape, dtype in shapes]
+        if polynomial.degree(evaluate, np.zeros(size), *ones) > 2:
             return None
         floats = all(np.issubdtype(dtype, np.floating) for _, dtype in shapes)
-        if not (floats and polynomial.is_analytic(evaluate, jnp.zeros(size), *ones)):
+        if not (floats and polynomial.is_analytic(evaluate, np.zeros(size), *ones)):
             return Pattern(np.ones((size, size), dtype=bool))
-        felt = np.zeros((size, size), dtype=bool)
-        for _ in range(2):
-            drawn = [random.normal(size=shape) for shape, _ in shapes]
-            hessian = np.abs(np.asarray(jax.jit(jax.hessian(evaluate))(random.normal(size=size), *drawn)))
+    random, felt = np.random.default_rng(0), np.zeros((size, size), dtype=bool)
+    drawn = [[random.normal(size=shape) for shape, _ in [*shapes, ((size,), None)]] for _ in range(2)]
+    with precise():
+        compiled = jax.jit(jax.hessian(evaluate)).lower(drawn[0][-1], *drawn[0][:-1]).compile()
+        for *others, w in drawn:
+            hessian = np.abs(np.asarray(compiled(w, *others)))
             felt |= ~(hessian <= 1e-12 * np.max(hessian, initial=0.0))  # what is not a number counts as felt
-        return Pattern(felt | felt.T)
+    return Pattern(felt | felt.T)
 
 
 def _colour_columns(pattern: np.ndarray[Any, np.dtype[np.bool_]]) -> np.ndarray[Any, np.dtype[np.int64]]:

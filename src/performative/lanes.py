@@ -129,6 +129,8 @@ def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
     if not any(mapped for _, mapped in operands):
         # What depends on constants alone is computed here and now, so that indices are known numbers below.
         known = not any(isinstance(array, jax.core.Tracer) for array in arrays)
+        if known and _is_plain(equation):
+            return [(_by_numpy(equation, arrays), False)]
         with jax.ensure_compile_time_eval() if known else contextlib.nullcontext():
             outputs = primitive.bind(*arrays, **params)
         return [(output, False) for output in (outputs if primitive.multiple_results else [outputs])]
@@ -141,6 +143,23 @@ def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
         outputs = primitive.bind(*[_spread(value, lanes) for value in operands], **params)
         return [(output, True) for output in (outputs if primitive.multiple_results else [outputs])]
     return _through_vmap(equation, operands)
+
+
+def _is_plain(equation: Any) -> bool:
+    """Whether NumPy gives the same bits: numbers are moved about, or whole numbers are counted with."""
+    name = equation.primitive.name
+    if name not in _PLAIN:
+        return False
+    kinds = {atom.aval.dtype for atom in (*equation.invars, *equation.outvars)}
+    whole = all(jnp.issubdtype(kind, jnp.integer) or jnp.issubdtype(kind, jnp.bool_) for kind in kinds)
+    return whole or (name in _MOVES and kinds <= {np.dtype(bool), np.dtype(np.float64)})
+
+
+def _by_numpy(equation: Any, arrays: list[Any]) -> Any:
+    """The result of an equation between constants. Compiled, each would hold a megabyte or two, and there are many."""
+    given = [np.asarray(array, atom.aval.dtype) for array, atom in zip(arrays, equation.invars, strict=True)]
+    with np.errstate(over="ignore"), jax.ensure_compile_time_eval():
+        return jax.device_put(_PLAIN[equation.primitive.name](*given, **equation.params))
 
 
 def _spread(value: Value, lanes: int) -> Any:
@@ -351,4 +370,26 @@ _RULES: dict[str, Callable[[list[Value], dict[str, Any], int], Any]] = {
     "select_n": _select,
     "slice": _slice,
     "transpose": _transpose,
+}
+
+
+def _placed(array: Any, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...], **_: Any) -> Any:
+    sizes = dict(zip(broadcast_dimensions, array.shape, strict=True))
+    return np.broadcast_to(array.reshape([sizes.get(axis, 1) for axis in range(len(shape))]), shape)
+
+
+def _counted(dtype: Any, shape: tuple[int, ...], dimension: int, **_: Any) -> Any:
+    return _placed(np.arange(shape[dimension], dtype=dtype), shape, (dimension,))
+
+
+_MOVES = {"broadcast_in_dim", "concatenate", "reshape", "select_n"}
+_PLAIN: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "broadcast_in_dim": _placed,
+    "concatenate": lambda *arrays, dimension: np.concatenate(arrays, dimension),
+    "convert_element_type": lambda array, new_dtype, **_: array.astype(new_dtype),
+    "iota": _counted,
+    "mul": lambda one, other, **_: one * other,
+    "reshape": lambda array, new_sizes, **_: array.reshape(new_sizes),
+    "select_n": lambda which, *cases: np.choose(which.astype(int), cases, mode="clip"),
 }

@@ -42,9 +42,13 @@ def apply_effect(effect: Array, theta: Array) -> Array:
 @in_float64
 def shift_tensor(shift: Shift, effect: Any, dimension: int) -> Floats:
     """The shift as a tensor (k, p, d): it is bilinear in an effect of p numbers and a decision of d."""
-    by_effect = jax.jacfwd(lambda effect, theta: shift(effect, theta), 0)
-    tensor = np.asarray(jax.jacfwd(by_effect, 1)(jnp.zeros(np.shape(effect)), jnp.zeros(dimension)))
+    tensor = np.asarray(_derivative(callable_node(shift), np.zeros(np.shape(effect)), np.zeros(dimension)))
     return tensor.reshape(tensor.shape[0], -1, dimension)
+
+
+@jax.jit
+def _derivative(shift: Shift, effect: Array, theta: Array) -> Array:
+    return jax.jacfwd(lambda theta: jax.jacfwd(lambda effect: shift(effect, theta))(effect))(theta)
 
 
 def require_distinct(tensor: Floats) -> None:
