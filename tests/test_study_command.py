@@ -399,6 +399,8 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         assert message in run("tell", name, "--deployment", 1, "--store", "prices.db", code=1)
     Path("other.toml").write_text(SPEC.replace('"eu"', '"us"'))
     run("new", "other.toml", "--store", "prices.db")
+    for words in (("plot", "--out", "a.gif"), ("export", "--out", "a.xls")):
+        assert "`out` must end in" in run(*words, "--store", "prices.db", "--name", "eu", code=1)
     assert "`--name` must say which study" in run("ask", "--store", "prices.db", code=1)
     assert "has no study 'asia'" in run("ask", "--store", "prices.db", "--name", "asia", code=1)
     assert "0 tells are as they were" in run("verify", "--store", "prices.db", "--name", "us")

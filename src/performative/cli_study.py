@@ -125,8 +125,7 @@ def plot(
     from performative import plotting
 
     with _opened(store, name, readonly=True) as study:
-        if out.suffix not in (".png", ".pdf"):
-            raise ValueError(f"`out` must end in .png or .pdf, but got {str(out)!r}")
+        _require_ending(out, ".png", ".pdf")
         plotting.save(study.plot(), out)
         typer.echo(f"written to {out}")
 
@@ -149,16 +148,20 @@ def export(
     with _opened(store, name, readonly=True) as study:
         from performative.study.history import to_frame
 
+        _require_ending(out, ".nc", ".csv", ".parquet")
         past = study.history()
         if out.suffix == ".nc":
             past.to_netcdf(out, engine="netcdf4")
         elif out.suffix == ".csv":
             to_frame(past).to_csv(out, index=False)
-        elif out.suffix == ".parquet":
-            to_frame(past).to_parquet(out, index=False)
         else:
-            raise ValueError(f"`out` must end in .nc, .csv or .parquet, but got {str(out)!r}")
+            to_frame(past).to_parquet(out, index=False)
         typer.echo(f"written to {out}: {past.sizes['deployment']} deployments")
+
+
+def _require_ending(out: Path, *endings: str) -> None:
+    if out.suffix not in endings:
+        raise ValueError(f"`out` must end in {', '.join(endings[:-1])} or {endings[-1]}, but got {str(out)!r}")
 
 
 @contextlib.contextmanager

@@ -156,7 +156,11 @@ def _row(decision: Floats) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return [_plain(part) for part in value] if value.ndim else _plain(value.item())
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        return float(value) if np.isfinite(value) else None
     if isinstance(value, Predicted):
         return {key: _plain(part) for key, part in value._asdict().items()}
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
     return list(value) if isinstance(value, tuple) else value

@@ -149,6 +149,12 @@ class Study:
         """What all random numbers follow from."""
         return int(self._origin["seed"])
 
+    @property
+    def spec(self) -> str | None:
+        """The TOML text that describes the method, if the study was made from one."""
+        text: str | None = self._origin["spec"]
+        return text
+
     @staticmethod
     def names(path: str | os.PathLike[str]) -> list[str]:
         """The studies in a file."""
