@@ -47,8 +47,8 @@ def test_what_is_measured_is_what_a_simulation_measures():
 
 
 def test_processes_do_not_change_results():
-    apart = pf.compare("gaussian-mean", ["apda", "rgd"], deployments=300, realizations=3, workers=2)
-    here = pf.compare("gaussian-mean", ["apda", "rgd"], deployments=300, realizations=3)
+    apart = pf.compare("gaussian-mean", ["one-point", "rgd"], deployments=300, realizations=3, workers=2)
+    here = pf.compare("gaussian-mean", ["one-point", "rgd"], deployments=300, realizations=3)
     one, other = apart.results["gaussian-mean"], here.results["gaussian-mean"]
     xr.testing.assert_identical(one.drop_vars("seconds"), other.drop_vars("seconds"))
 

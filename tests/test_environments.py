@@ -66,7 +66,16 @@ def test_the_decoupled_risk_moves_the_data_and_not_the_decision(name):
         assert float(risk(where, where)) == pytest.approx(float(risk(where)), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["normal", "normal, correlated", "bernoulli, three", "poisson, two", "mixture"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "normal",
+        pytest.param("normal, correlated", marks=pytest.mark.slow),
+        "bernoulli, three",
+        pytest.param("poisson, two", marks=pytest.mark.slow),
+        "mixture",
+    ],
+)
 def test_densities_integrate_scores_to_zero_and_give_the_gradient(name):
     """∇PR = E[∇ℓ + ℓ ∇log p], equation PR_grad, over 10⁵ draws within five standard errors."""
     world, problem = WORLDS[name], pf.Problem(squared, pf.Box([-1.0, -1.0], [1.0, 1.0]))

@@ -115,6 +115,7 @@ def test_sensitivities_of_an_experiment_share_everything_but_the_effect():
     assert one.optimum.kkt_residual < 1e-12
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bits(small_run, monkeypatch):
     monkeypatch.setattr(reproduce, "LANES", 2)
     alone = reproduce.reproduce("portfolio", **SMALL)

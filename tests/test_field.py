@@ -359,6 +359,7 @@ def test_methods_say_what_they_cannot_serve(make, message):
         make(setting()[0])
 
 
+@pytest.mark.slow
 def test_two_stage_regresses_a_structured_effect():
     """A diagonal effect: two numbers, learnt to five standard errors, and none of the others."""
     problem = pf.Problem(slanted, pf.Ball(3.0), dimension=2)

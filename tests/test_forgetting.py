@@ -69,28 +69,25 @@ def errors(name, loss, forgetting):
     return effect, float(np.mean(np.sum((np.asarray(states.decision) - best) ** 2, axis=1)))
 
 
-@pytest.mark.parametrize("loss", [revenue, curved])
+@pytest.mark.parametrize("loss", [pytest.param(revenue, marks=pytest.mark.slow), curved])
 def test_safe_apda_that_forgets_follows_an_effect_that_drifts(loss):
-    """The effect and the decision are nearer to the truth of today for it."""
+    """The effect and the decision are nearer to the truth of today for it, and exploration fades no further."""
     follows, stays = errors("safe", loss, 0.99), errors("safe", loss, 1.0)
     assert follows[0] < 0.5 * stays[0]
     assert follows[1] < 0.5 * stays[1]
+    levels = []
+    for forgetting in (0.99, 1.0):
+        method, states = played("safe", loss, forgetting, True)
+        with precise():
+            levels.append(float(jnp.mean(jax.vmap(method.noise_level)(states))))
+    assert levels[0] > 1.5 * levels[1]
+    _, states = played("safe", loss, 0.99, True)
+    np.testing.assert_allclose(np.asarray(states.belief.count), 100.0, rtol=1e-6)  # 1/(1 − 0.99)
 
 
 def test_apda_that_forgets_follows_an_effect_that_drifts():
     """Of the effect alone: the last decision shakes with the noise of the samples that are kept."""
     assert errors("apda", revenue, 0.99)[0] < 0.5 * errors("apda", revenue, 1.0)[0]
-
-
-def test_exploration_does_not_fade_where_one_forgets():
-    levels = []
-    for forgetting in (0.99, 1.0):
-        method, states = played("safe", revenue, forgetting, True)
-        with precise():
-            levels.append(float(jnp.mean(jax.vmap(method.noise_level)(states))))
-    assert levels[0] > 1.5 * levels[1]
-    _, states = played("safe", revenue, 0.99, True)
-    np.testing.assert_allclose(np.asarray(states.belief.count), 100.0, rtol=1e-6)  # 1/(1 − 0.99)
 
 
 def test_a_factor_of_one_changes_nothing():

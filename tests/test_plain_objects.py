@@ -163,6 +163,7 @@ def test_a_norm_is_not_taken_for_smooth():
     assert pf.performative_risk(problem, world, [-1.0]) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_recycling_helps_with_a_small_warm_up_and_many_samples_a_deployment(small):
     problem, world, _ = small
     runs = pf.simulate(

@@ -126,6 +126,7 @@ def test_constraints_without_values_or_derivatives_somewhere_are_met(function, a
         assert float(np.max(jax.vmap(problem.g)(jnp.asarray(decisions)))) <= 0.0
 
 
+@pytest.mark.slow
 def test_constraints_of_very_different_size():
     """10⁻³ and 10³ times the same two constraints: nothing infeasible, and regret as with equal ones."""
     final = []
@@ -231,6 +232,7 @@ def test_the_regression_is_least_squares_over_every_deployment():
     np.testing.assert_allclose(belief.inverse, np.linalg.inv(x.T @ x + scale**2 * np.eye(2)), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_history_is_as_good_as_having_deployed_it():
     """Told 5,000 past deployments, the effect is known before the first own one."""
     problem, environment = small()
@@ -344,6 +346,7 @@ def test_simulation_agrees_with_asking_and_telling_by_hand():
     )
 
 
+@pytest.mark.slow
 def test_regret_of_every_deployment_falls_like_the_square_root_and_beats_apda():
     """20 realisations, fixed seed; the exponent of the mean over a decade is −0.4 or less, as promised at large scale."""
     problem, environment = small()
@@ -359,6 +362,7 @@ def test_regret_of_every_deployment_falls_like_the_square_root_and_beats_apda():
     assert float(runs["deployed_violation"].max()) == 0.0
 
 
+@pytest.mark.slow
 def test_exploration_leaves_a_binding_constraint_alone():
     """With λ* > 0 the noise across the constraint is of order σ², along it of order σ."""
     problem, environment = small()
@@ -374,6 +378,7 @@ def test_exploration_leaves_a_binding_constraint_alone():
     assert along.std() > 0.8
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_quadratic_keeps_a_reservoir():
     loss = lambda theta, z: jnp.logaddexp(0.0, -jnp.sum(theta * z)) + 0.1 * jnp.sum(theta**2)  # noqa: E731
     random = np.random.default_rng(0)
@@ -397,6 +402,7 @@ def test_a_loss_with_kinks_is_refused():
         told(pf.safe_apda(problem), environment, 1)
 
 
+@pytest.mark.slow
 def test_a_constant_on_the_simplex_does_not_stop_exploration():
     """100·Σθ is the same everywhere on a simplex; its gradient is across the set and must not damp noise along it."""
     final = []

@@ -89,7 +89,7 @@ def at_horizons(bound: float):
     return {rounds: measured(problem, environment, constants, rounds) for rounds in (100, 1_000, 10_000, 100_000)}
 
 
-@pytest.mark.parametrize("bound", [ACTIVE, SLACK])
+@pytest.mark.parametrize("bound", [ACTIVE, pytest.param(SLACK, marks=pytest.mark.slow)])
 def test_the_model_meets_every_assumption(bound):
     _, _, constants = model(bound)
     assert [item.name for item in constants.assumptions if item.holds is not True] == []
@@ -118,6 +118,7 @@ def test_runs_stay_below_the_bounds_of_the_theorem(bound):
             assert bounds[0] <= 2000 * mean[0], bounds[0] / mean[0]
 
 
+@pytest.mark.slow
 def test_factors_between_bound_and_measured_sums():
     """Prints what docs/paper.md shows, and compares."""
     lines = ["| | T | regret | violation | gradient error | parameter error |", "|---|---|---|---|---|---|"]
