@@ -35,7 +35,10 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
                 object.__setattr__(node, name, value)
             return node
 
-        jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten)
+        def flatten(node: Any) -> tuple[list[Any], tuple[Any, ...]]:
+            return [getattr(node, name) for name in children], tuple(getattr(node, name) for name in static)
+
+        jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
         return made
 
     return decorate

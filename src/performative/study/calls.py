@@ -40,7 +40,7 @@ class Calls:
     def ask(self, state: Any, attempt: int) -> tuple[Floats, Floats]:
         """Decisions (b, d) and their constraints' values (b, m)."""
         decisions, values = self._called(_ask, state, self._lane_words, np.int64(attempt))
-        return decisions, values
+        return np.asarray(decisions), np.asarray(values)
 
     def tell(self, state: Any, decisions: Floats, samples: Floats) -> Any:
         """The state after `samples` (b, n, k) were observed."""
@@ -73,11 +73,10 @@ class Calls:
 
     def _called(self, function: Any, *rest: Any) -> Any:
         try:
-            result = self._compiled[function](self._leaves, *rest)
+            return self._compiled[function](self._leaves, *rest)
         except jax.errors.JAXTypeError:
             method = jax.tree.unflatten(self._structure, self._leaves)
-            result = function(method, *jax.tree.map(jnp.asarray, rest))
-        return jax.tree.map(np.asarray, result)
+            return function(method, *jax.tree.map(jnp.asarray, rest))
 
 
 @functools.lru_cache

@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import struct
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,26 +18,31 @@ from performative.pytrees import pytree
 
 Arrays = Mapping[str, NDArray[Any]]
 _LENGTH = struct.Struct("<I")
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def packed(header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """Header and arrays as bytes; the same ones give the same bytes."""
-    rows, parts = [], []
-    for name, array in arrays.items():
-        plain = np.asarray(array, dtype=array.dtype.newbyteorder("<"))
-        rows.append([name, plain.dtype.str, list(plain.shape)])
-        parts.append(plain.tobytes())
-    text = json.dumps({**header, "arrays": rows}, separators=(",", ":"), ensure_ascii=False).encode()
-    return b"".join((_LENGTH.pack(len(text)), text, *parts))
+    plain = [np.asarray(array) for array in arrays.values()]
+    if sys.byteorder == "big":
+        plain = [array.astype(array.dtype.newbyteorder("<")) for array in plain]
+    rows = _rows(tuple(arrays), tuple(array.dtype for array in plain), tuple(array.shape for array in plain))
+    text = f"[{_JSON.encode(header)},{rows}]".encode()
+    return b"".join((_LENGTH.pack(len(text)), text, *(array.tobytes() for array in plain)))
+
+
+@functools.lru_cache
+def _rows(names: tuple[str, ...], dtypes: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> str:
+    return _JSON.encode([[name, dtype.str, shape] for name, dtype, shape in zip(names, dtypes, shapes, strict=True)])
 
 
 def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """What was packed; the arrays are closed to writing."""
     (length,) = _LENGTH.unpack_from(body)
     place = _LENGTH.size + length
-    header = json.loads(body[_LENGTH.size : place])
+    header, rows = json.loads(body[_LENGTH.size : place])
     arrays = {}
-    for name, dtype, shape in header.pop("arrays"):
+    for name, dtype, shape in rows:
         kind = np.dtype(dtype)
         count = math.prod(shape)
         array = np.frombuffer(body, kind, count, place).reshape(shape)
@@ -48,7 +54,7 @@ def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 def packed_tree(tree: Any) -> bytes:
     """The leaves of a tree without random keys, by their paths."""
     leaves, structure = jax.tree.flatten(tree)
-    return packed({}, dict(zip(_names(structure), map(np.asarray, leaves), strict=True)))
+    return packed({}, dict(zip(_names(structure), leaves, strict=True)))
 
 
 def unpacked_tree(body: bytes, like: Any) -> Any:

@@ -35,8 +35,9 @@ def replay(store: Store, calls: Calls) -> Replay:
         elif header["kind"] == "tell":
             state = calls.tell(state, asked, arrays["samples"])
             current, told = packed_tree(state), told + 1
-            if state.decision.tobytes() != arrays["decision"].tobytes():
-                raise NotReproduced(_otherwise(store, event.seq, "the numbers", arrays["decision"], state.decision))
+            decision = np.asarray(state.decision)
+            if decision.tobytes() != arrays["decision"].tobytes():
+                raise NotReproduced(_otherwise(store, event.seq, "the numbers", arrays["decision"], decision))
         if hashlib.sha256(current).digest() != event.state:
             raise NotReproduced(_otherwise(store, event.seq, "the numbers of the state"))
     if current != store.state:

@@ -165,20 +165,21 @@ class Store:
         running = self._running.copy()
         running.update(record)
         with file.failures(self.path):
-            self._require_same_file()
             connection = self._writing()
             with file.transaction(connection):
-                head = self._head(connection)
-                if head is None or head != (self.count - 1, self._running.digest()):
+                seen = (self._study, self.count - 1, self._running.digest())
+                moved_on = connection.execute(
+                    "UPDATE heads SET seq = ?, digest = ? WHERE study = ? AND seq = ? AND digest = ?",
+                    (self.count, running.digest(), *seen),
+                )
+                if moved_on.rowcount != 1:
                     raise Moved
                 key = (self._study << _SHIFT) + self.count
                 connection.execute("INSERT INTO events VALUES (?, ?)", (key, record))
-                changed = (self.count, running.digest(), self._study)
-                connection.execute("UPDATE heads SET seq = ?, digest = ? WHERE study = ?", changed)
                 if state is not None:
                     connection.execute("UPDATE snapshots SET state = ? WHERE study = ?", (state, self._study))
-            self._running, self.count, self.state = running, self.count + 1, after
             self._require_same_file()  # a commit to a file that is gone is none
+        self._running, self.count, self.state = running, self.count + 1, after
 
     def events(self, first: int = 0) -> Iterator[Event]:
         """The events from number `first` to the last one that was looked at."""

@@ -199,8 +199,8 @@ class Study:
             arrays = {
                 "decisions": decisions,
                 "g": values,
-                "decision": state.decision,
-                "multipliers": state.multipliers,
+                "decision": np.asarray(state.decision),
+                "multipliers": np.asarray(state.multipliers),
             }
             if not np.all(np.isfinite(arrays["decisions"])):
                 raise StudyError(f"decisions must be finite, but the method asks for {arrays['decisions'].tolist()}")
@@ -231,10 +231,10 @@ class Study:
             self._check(data)
             after = self._calls.tell(self._state, asked.decisions, data)
             stored = packed_tree(after)
-            arrays = {"samples": data, "decision": after.decision, "multipliers": after.multipliers}
-            finite = all(np.all(np.isfinite(arrays[name])) for name in ("decision", "multipliers"))
-            if not finite:
-                raise ValueError(f"`samples` must lead to a finite decision, but led to {after.decision.tolist()}")
+            decision, multipliers = np.asarray(after.decision), np.asarray(after.multipliers)
+            arrays = {"samples": data, "decision": decision, "multipliers": multipliers}
+            if not (np.all(np.isfinite(decision)) and np.all(np.isfinite(multipliers))):
+                raise ValueError(f"`samples` must lead to a finite decision, but led to {decision.tolist()}")
             header = {"kind": "tell", "at": time.time(), "deployment": asked.id, "round": int(after.round)}
             if self._first_width is None:
                 header["columns"] = columns
