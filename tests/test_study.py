@@ -924,10 +924,11 @@ def test_readers_and_a_writer_share_a_study_between_threads(study):
     assert study.verify().told == 39
 
 
-def test_a_closed_study_says_so(study):
+def test_a_closed_study_says_so_and_writes_nothing(study, path):
     study.close()
     with pytest.raises(StudyError, match="was closed"):
         study.ask()
+    assert kinds(path) == ["create"]
 
 
 def test_another_loss_is_refused_wherever_decisions_and_data_are(path):

@@ -244,6 +244,7 @@ class Store:
 
     def _writing(self) -> sqlite3.Connection:
         """The connection, from the first event on one that can write."""
+        self._require_open()
         if not self._writes:
             connection = file.connected(self.path, "rw")
             try:
@@ -255,9 +256,12 @@ class Store:
             self._connection, self._writes = connection, True
         return self._connection
 
-    def _require_same_file(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise StudyError(f"the study in {self.path} was closed; open it again")
+
+    def _require_same_file(self) -> None:
+        self._require_open()
         if file.identity(self.path) != self._file:
             raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
 
