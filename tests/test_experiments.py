@@ -127,7 +127,7 @@ def test_workers_give_the_same_bits(small_run, monkeypatch):
 @pytest.mark.slow
 def test_an_interrupted_command_leaves_a_readable_file_and_goes_on_to_the_same_bits(tmp_path):
     """A real process, a real Ctrl-C, started again; compared with one that was never interrupted."""
-    arguments = ["reproduce", "portfolio", "--rounds", "60000", "--realizations", "2", "--workers", "1"]
+    arguments = ["reproduce", "portfolio", "--rounds", "100000", "--realizations", "2", "--workers", "1"]
     command = [
         sys.executable,
         "-c",
@@ -149,7 +149,7 @@ def test_an_interrupted_command_leaves_a_readable_file_and_goes_on_to_the_same_b
         assert part.sizes["round"] > 1
         partial = part.relative_regret.load()
     assert subprocess.run([*command, *arguments, "--out", str(out)], capture_output=True, check=False).returncode == 0
-    fresh = reproduce.reproduce("portfolio", rounds=60_000, realizations=2)
+    fresh = reproduce.reproduce("portfolio", rounds=100_000, realizations=2)
     with xr.open_dataset(out / "portfolio" / "results.nc") as stored:
         assert same_bits(fresh, stored)
         assert partial.sizes["round"] <= stored.sizes["round"]
