@@ -29,6 +29,7 @@ from performative.study import (
     StudyBusy,
     StudyDamaged,
     StudyError,
+    belief,
     cautions,
     file,
     replay,
@@ -278,6 +279,18 @@ def test_columns_are_known_by_the_names_of_the_first_tell(path):
         np.testing.assert_array_equal(arrays["samples"], answer(second))
 
 
+def test_columns_of_the_first_frame_are_kept_where_arrays_were_told_before(path):
+    method = pf.repeated_gradient(PROBLEM)
+    with pf.Study.create(path, "eu", method) as study:
+        study.tell(study.ask(), answer(study.ask()))
+        study.tell(study.ask(), pd.DataFrame({"a": [1.0], "b": [2.0]}))
+        study.tell(study.ask(), answer(study.ask()))
+    with pf.Study.open(path, "eu", method) as study:
+        study.tell(study.ask(), pd.DataFrame({"b": [2.0], "a": [1.0]}))
+        *_, (_, _, arrays) = study.events()
+        np.testing.assert_array_equal(arrays["samples"], [[[1.0, 2.0]]])
+
+
 def test_a_first_tell_that_must_fail_is_refused_on_creation(path):
     with pytest.raises(ValueError, match="`loss` must be smooth for safe_apda"):
         pf.Study.create(path, "eu", pf.safe_apda(market_problem(loss=losses.Pinball(0.8))))
@@ -315,6 +328,10 @@ BAD = {
     "two decisions": (lambda d: np.zeros((2, 1, 2)), r"must have shape \(1, n, k\)"),
     "too wide": (lambda d: np.zeros((1, 1, 3)), "must take a decision"),
     "strings": (lambda d: [[["a", "b"]]], "must be numbers"),
+    "texts of numbers": (lambda d: [[["1", "2"]]], "must be numbers"),
+    "dates": (lambda d: np.zeros((1, 1, 2), "datetime64[D]"), "must be numbers"),
+    "complex": (lambda d: np.zeros((1, 1, 2), complex), "must be numbers"),
+    "masked": (lambda d: np.ma.masked_array(np.zeros((1, 1, 2)), [[[True, False]]]), "masked"),
     "none": (lambda d: None, "must be numbers"),
     "empty": (lambda d: np.zeros((1, 0, 2)), "must have shape"),
     "nothing": (lambda d: [], "must have shape"),
@@ -333,6 +350,40 @@ def test_bad_samples_are_refused_and_nothing_changes(study, path, name):
     assert stored(path) == before
     study.tell(deployment, answer(deployment))
     assert study.verify().told == 1
+
+
+def test_samples_that_would_ruin_the_state_are_refused(path):
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+        run(study, 3)
+        before = stored(path)
+        with pytest.raises(ValueError, match="must lead to a finite state, but these to"):
+            study.tell(study.ask(), np.full((1, 1, 2), 1e160))
+        assert stored(path) == before
+
+
+@pytest.mark.parametrize("method", [5, "safe_apda", pf.safe_apda, None])
+def test_what_is_no_method_is_refused(path, method):
+    with pytest.raises(TypeError, match="`method` must be one such as"):
+        pf.Study.create(path, "eu", method)
+    assert not path.exists()
+    assert jax.tree.leaves(("x", 1)) == ["x", 1]
+
+
+def test_the_state_is_of_plain_float64_arrays(study):
+    run(study, 2)
+    assert isinstance(study.state.decision, np.ndarray)
+    assert (study.state.decision * 1.5).dtype == np.float64
+
+
+def test_notes_do_not_hide_what_is_open(study):
+    deployment = study.ask()
+    for word in ("one", "two"):
+        study.note(word)
+    assert study.ask().id == deployment.id
+    study.tell(deployment, answer(deployment))
+    study.note("three")
+    with pf.Study.open(study._store.path, "eu", study.method) as other:
+        assert other.ask().round == deployment.round + 1
 
 
 def test_a_wrong_deployment_is_refused(study, path):
@@ -553,8 +604,9 @@ def test_a_log_that_is_damaged_in_the_middle(path, tmp_path, place):
     damaged[place] ^= 4
     log.write_bytes(damaged)
     kept = copy.read_bytes()
-    with pytest.raises(StudyDamaged, match=r"copy\.db-wal is damaged"):
-        pf.Study.open(copy, "eu", method)
+    for call, name in ((pf.Study.open, "eu"), (pf.Study.create, "us")):
+        with pytest.raises(StudyDamaged, match=r"copy\.db-wal is damaged"):
+            call(copy, name, method)
     assert (copy.read_bytes(), log.read_bytes()) == (kept, bytes(damaged))
 
 
@@ -880,6 +932,30 @@ def test_a_step_that_is_too_large_is_named(path):
         warnings = study.status().warnings
     assert any("the step 5 is too large: above" in warning for warning in warnings)
     assert any("cap was broken by" in warning for warning in warnings)
+
+
+def test_a_step_is_judged_by_what_the_method_descends(path):
+    """On data as they are the risk −θz with z = 4 − θ bends by 1, with the reaction foreseen by 2."""
+    problem = pf.Problem(lambda theta, z: -jnp.sum(theta * z), pf.Box([0.0], [6.0]))
+    found = []
+    for method in (pf.repeated_gradient(problem, step=1.5), pf.apda(problem, step=1.5, warmup=20, start=[1.0])):
+        with pf.Study.create(path, type(method.estimator).__name__, method) as study:
+            for t in range(6):
+                deployment = study.ask()
+                noise = 0.01 * np.random.default_rng(t).normal(size=(len(deployment.decisions), deployment.samples, 1))
+                study.tell(deployment, 4.0 - deployment.decisions[:, None] + noise)
+            found.append([warning for warning in study.status().warnings if "too large: above" in warning])
+    assert [len(warnings) for warnings in found] == [0, 1]
+
+
+def test_what_is_forgotten_counts_as_little_in_the_status():
+    recent = belief.Recent()
+    for number in range(4):
+        recent.add(number, np.full((2, 1), float(number)), np.zeros((2, 1, 3)))
+    _, _, weights = recent.rows(4.0)  # 2, 4, then 4 of 4 + 2 are kept twice
+    np.testing.assert_allclose(weights, np.repeat([2 / 3, 2 / 3, 2 / 3, 1.0], 2))
+    np.testing.assert_array_equal(recent.rows(None)[2], np.ones(8))
+    assert recent.different() == 4
 
 
 def test_an_interruption_after_the_commit_is_no_second_chance(study):

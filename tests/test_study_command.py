@@ -216,7 +216,7 @@ reservoir = 2.5
             "upper = [4.0, -1.0]",
             "decisions.upper: must be at least lower = [0.0, 0.0], but got [4.0, -1.0]",
         ),
-        ("bound = 4.0", "bound = -1.0", "the parts must fit together, but: "),
+        ("bound = 4.0", "bound = -1.0", "constraints: a decision in the set with g(θ) <= 0 must exist"),
         (
             "coefficients = [1.0, 1.0]",
             "coefficients = [1.0, 1.0, 1.0]",
@@ -263,12 +263,46 @@ def test_lists_of_other_lengths_and_a_method_that_does_not_fit_are_all_named():
         describe(free)
 
 
+def test_what_no_decision_can_meet_is_named_beside_the_rest():
+    double = SPEC[SPEC.index("[[constraints]]") : SPEC.index("[loss]")]
+    start = "start = [5.0, 0.0]\nanchor = [-1.0, 1.0]\n"
+    with pytest.raises(SpecError) as refused:
+        describe(SPEC.replace("[loss]", double + "[loss]") + start)
+    assert refused.value.lines == [
+        "constraints: constraints must have different names, but got ['cap', 'cap']",
+        "method.start: must lie in the decision set, but got [5.0, 0.0]",
+        "method.anchor: must lie in the decision set, but got [-1.0, 1.0]",
+    ]
+    with pytest.raises(SpecError) as refused:
+        describe(SPEC.replace("bound = 4.0", "bound = -4.0") + start)
+    assert [line.split(":")[0] for line in refused.value.lines] == ["method.start", "method.anchor", "constraints"]
+    with pytest.raises(
+        SpecError, match=re.escape("method.anchor: must keep clear of every constraint, but got [4.0, 4.0]")
+    ):
+        describe(SPEC + "anchor = [4.0, 4.0]\n")
+    with pytest.raises(SpecError) as refused:
+        describe('name = "eu"\ndecisions = 3\nconstraints = [1]\nloss = 2\n[method]\ntype = 3\n')
+    assert [line.partition(", but got ")[0] for line in refused.value.lines[:3]] == [
+        "decisions: must be a table",
+        "constraints[0]: must be a table",
+        "loss: must be a table",
+    ]
+    assert refused.value.lines[3].endswith("but got 3")
+
+
 def test_what_a_users_function_does_wrong_is_a_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     Path("broken_losses.py").write_text("def loss(theta, z):\n    return undefined\n")
     Path("exiting_losses.py").write_text("import sys\nsys.exit(3)\n")
-    for module, message in (("broken_losses", "NameError"), ("exiting_losses", "cannot be imported: SystemExit: 3")):
+    Path("wide_losses.py").write_text("def loss(theta, z):\n    return z\n")
+    Path("numpy_losses.py").write_text("import numpy\ndef loss(theta, z):\n    return numpy.sum(numpy.asarray(z))\n")
+    for module, message in (
+        ("broken_losses", "loss: NameError"),
+        ("exiting_losses", "cannot be imported: SystemExit: 3"),
+        ("wide_losses", "loss: `loss` must return a scalar"),
+        ("numpy_losses", "loss: `loss` must take a decision"),
+    ):
         with pytest.raises(SpecError, match=message):
             describe(SPEC.replace('type = "revenue"', f'type = "function"\nfunction = "{module}:loss"'))
 
@@ -433,6 +467,7 @@ def test_the_pricing_example_runs_and_goes_on_where_it_stopped(tmp_path):
             [sys.executable, "run.py", "out"], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
         return done.stdout
 
     printed = play()
@@ -455,3 +490,6 @@ def test_the_pricing_example_runs_and_goes_on_where_it_stopped(tmp_path):
         begun = pf.performative_risk(study.method.problem, market, [2.0, 2.0, 2.0])
         reached = pf.performative_risk(study.method.problem, market, np.asarray(study.state.decision))
         assert reached - best.risk < 0.1 * (begun - best.risk)
+        found = study.status()
+        assert np.all(np.abs(found.effect - world.EFFECT) < 3 * found.effect_error)  # of nine entries
+        assert np.all(found.effect_error < 0.1)

@@ -19,7 +19,7 @@ ROUNDS = 40
 def main(directory):
     directory.mkdir(parents=True, exist_ok=True)
     store = directory / "prices.db"
-    begun = store.exists() and store.stat().st_size > 0 and "prices" in Study.names(store)
+    begun = store.exists() and "prices" in Study.names(store)
     study = Study.open(store, "prices") if begun else Study.from_spec(store, HERE / "spec.toml")
     market = subprocess.Popen(
         [sys.executable, str(HERE / "world.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,9 @@ def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
             typer.echo(json.dumps(_plain(deployment)))
             return
         typer.echo(_words(study, deployment))
-        typer.echo(f"then: performative study tell FILE --store {store} --deployment {deployment.id}")
+        which = "" if name is None else f" --name {shlex.quote(name)}"
+        place = f"--store {shlex.quote(str(store))}{which} --deployment {deployment.id}"
+        typer.echo(f"then: performative study tell FILE {place}")
 
 
 @app.command()
@@ -56,9 +59,11 @@ def tell(
     name: Named = None,
 ) -> None:
     """Tell what was observed. Rows are samples; of several decisions, a column `decision` says which (0, 1, …) they answer."""
+    from performative.study.status import row
+
     with _opened(store, name) as study:
         told = study.tell(deployment, _samples(data, study, deployment))
-        typer.echo(f"deployment {deployment} told: round {told.round}, decision {_row(told.decision)}")
+        typer.echo(f"deployment {deployment} told: round {told.round}, decision {row(told.decision)}")
 
 
 @app.command()
@@ -93,7 +98,7 @@ def status(
         from rich.live import Live
         from rich.text import Text
 
-        with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
+        with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False, vertical_overflow="visible") as live:
             seen = 0
             while True:
                 if study.count != seen:
@@ -225,6 +230,8 @@ def _plain(deployment: Deployment) -> dict[str, Any]:
 
 
 def _words(study: Study, deployment: Deployment) -> str:
+    from performative.study.status import row
+
     lines = [
         f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted of each decision"
     ]
@@ -232,23 +239,21 @@ def _words(study: Study, deployment: Deployment) -> str:
     for place, decision in enumerate(deployment.decisions):
         apart = deployment.why.exploration[place]
         held = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, deployment.why.safety[place], strict=True))
-        line = f"  decision {place}: {_row(decision)}"
-        line += f"  (exploring by {_row(apart)})" if apart.any() else "  (the current decision)"
+        line = f"  decision {place}: {row(decision)}"
+        line += f"  (exploring by {row(apart)})" if apart.any() else "  (the current decision)"
         lines.append(line + (f"  slack: {held}" if held else ""))
     return "\n".join(lines)
 
 
 def _told(header: dict[str, Any], arrays: Any) -> str:
+    from performative.study.status import row
+
     if header["kind"] == "ask":
-        rows = "; ".join(_row(row) for row in arrays["decisions"])
+        rows = "; ".join(row(one) for one in arrays["decisions"])
         return f"round {header['round']}, {header['samples']} samples of {rows}"
     if header["kind"] == "tell":
         b, n, _ = arrays["samples"].shape
-        return f"deployment {header['deployment']}, {b} × {n} samples, decision {_row(arrays['decision'])}"
+        return f"deployment {header['deployment']}, {b} × {n} samples, decision {row(arrays['decision'])}"
     if header["kind"] == "cancel":
         return f"deployment {header['deployment']}: {header['reason']}"
     return str(header.get("text") or f"performative {header['performative']}, seed {header['seed']}")
-
-
-def _row(values: Any) -> str:
-    return "[" + ", ".join(f"{value:.6g}" for value in values) + "]"

@@ -71,6 +71,8 @@ def plain_classes() -> tuple[type, ...]:
 def make_known(classes: Iterable[type]) -> None:
     """Make plain classes known to JAX as pytrees without children; those that are known stay as they are."""
     for cls in classes:
+        if cls.__module__ == "builtins":
+            raise TypeError(f"an object of a class of your own must be given, but got one of {cls.__name__}")
         if cls not in _plain:
             jax.tree_util.register_pytree_node(cls, lambda kept: ((), _Whole(kept)), lambda whole, _: whole.thing)
             _plain[cls] = None

@@ -1,12 +1,14 @@
-"""The world as a study believes it to be: its effect and risk, stable point and optimum, with what is not known of them.
+"""The world as the log of a study shows it: its effect and risk, stable point and optimum, with what is not known of them.
 
-Safe APDA says what it believes, with standard errors. For all other methods it is the same least squares, of the last samples on
-the decisions that brought them.
+Least squares of the last samples on the decisions that brought them, whatever the method. What a method that forgets has
+forgotten counts for as little here. A method's own estimates would do less well: those of Safe APDA begin at a prior, and across
+a constraint that binds they keep a part of it for long.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -42,33 +44,48 @@ class Predicted(NamedTuple):
 
 
 class Recent:
-    """The last samples of a log, each with the decision that brought it."""
+    """The last samples of a log, each with the decision that brought it, and what a method was given before that.
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[Floats, Floats]] = []
+    `history` is such, decisions (N, d) and samples (N, k).
+    """
+
+    def __init__(self, history: Any = None) -> None:
+        self._parts: deque[tuple[int, Floats, Floats]] = deque()
         self._count = 0
+        if history is not None:
+            decisions, samples = map(np.asarray, history)
+            self.add(0, decisions, samples[:, None])
+
+    def add(self, number: int, decisions: Floats, samples: Floats) -> None:
+        """Decisions (b, d) of round `number`, and what they brought (b, n, k)."""
+        for x, z in zip(decisions, samples[:, -LAST:], strict=True):
+            self._parts.append((number, x, z))
+            self._count += len(z)
+        while self._count - len(self._parts[0][2]) >= LAST:
+            self._count -= len(self._parts.popleft()[2])
 
     def watching(self, told: Iterable[Round]) -> Iterator[Round]:
         """The same rounds, looked at as they pass."""
         for one in told:
-            samples, decisions = one.data["samples"], one.decisions["decisions"]
-            for z, x in zip(samples[:, -LAST:], decisions, strict=True):
-                self._parts.append((np.broadcast_to(x, (len(z), len(x))), z))
-                self._count += len(z)
-            while self._count - len(self._parts[0][1]) >= LAST:
-                self._count -= len(self._parts.pop(0)[1])
+            self.add(one.deployment, one.decisions["decisions"], one.data["samples"])
             yield one
 
     def different(self) -> int:
         """At how many different decisions they were observed."""
-        return len(np.unique([x[0] for x, _ in self._parts], axis=0)) if self._parts else 0
+        return len(np.unique([x for _, x, _ in self._parts], axis=0)) if self._parts else 0
 
-    def rows(self) -> tuple[Floats, Floats] | None:
-        """Decisions (n, d) and samples (n, k)."""
-        if not self._count:
-            return None
-        decisions, samples = (np.concatenate(parts)[-LAST:] for parts in zip(*self._parts, strict=True))
-        return decisions, samples
+    def rows(self, memory: float | None) -> tuple[Floats, Floats, Floats]:
+        """Decisions (n, d), samples (n, k) and their weights: with a `memory`, what is older than so many samples fades."""
+        numbers, decisions, samples = zip(*self._parts, strict=True)
+        sizes = [len(z) for z in samples]
+        fading = np.ones(len(sizes))  # of all that came before a part
+        count = 0.0
+        for place, size in enumerate(sizes):
+            if memory is not None and place and numbers[place] != numbers[place - 1]:
+                fading[place] = min(1.0, memory / count)
+            count = count * fading[place] + size
+        weights = np.append(np.cumprod(fading[:0:-1])[::-1], 1.0)
+        return np.repeat(decisions, sizes, axis=0), np.concatenate(samples), np.repeat(weights, sizes)
 
 
 @pytree("sure")
@@ -95,46 +112,52 @@ class Believed:
 @in_float64
 def believed(method: Any, state: Any, recent: Recent) -> Believed | None:
     """What is believed once data have been told. As many decisions as they are long tell nothing of how sure that is."""
-    sure = recent.different() > method.problem.dimension
-    if isinstance(method, SafePrimalDual):
-        sure = sure or method.history is not None
-        return None if state.belief.effect is None else Believed(method, state, sure)
-    rows = recent.rows()
-    if rows is None:
+    different = recent.different()
+    if not different:
         return None
+    sure = different > method.problem.dimension
+    if isinstance(method, SafePrimalDual) and method.structured:
+        return Believed(method, state, sure)
     problem = method.problem
     free = Problem(problem.loss, problem.decisions, dimension=problem.dimension)
-    observer = safe_apda(free, start=problem.decisions.project(jnp.asarray(rows[0][-1])))
-    state = observer.init(new_key(0))
-    return Believed(observer, changed(state, belief=_regressed(observer, state.belief.key, *rows)), sure)
+    observer = safe_apda(free, start=problem.decisions.project(jnp.asarray(state.decision)))
+    fresh = observer.init(new_key(0))
+    rows = recent.rows(forgets(method))
+    return Believed(observer, changed(fresh, belief=_regressed(observer, fresh.belief.key, *rows)), sure)
 
 
-def _regressed(observer: SafePrimalDual, key: Any, decisions: Floats, samples: Floats) -> Regression:
+def forgets(method: Any) -> float | None:
+    """On how many samples the estimates of a method rest at most, if it forgets."""
+    found = getattr(method, "memory", None)
+    found = getattr(getattr(method, "estimator", None), "memory", None) if found is None else found
+    return None if found is None else float(found)
+
+
+def _regressed(observer: SafePrimalDual, key: Any, decisions: Floats, samples: Floats, weights: Floats) -> Regression:
     """Least squares of samples (n, k) on decisions (n, d). What was never varied keeps an effect of 0 and a huge error."""
-    (n, d), k = decisions.shape, samples.shape[1]
-    x, z = decisions - decisions.mean(axis=0), samples - samples.mean(axis=0)
-    scatter = x.T @ x
-    ridge = 1e-9 * max(float(np.trace(scatter)) / d, 1e-9 * n * max(1.0, float(np.max(decisions**2))))
+    d, k, share = decisions.shape[1], samples.shape[1], (weights / weights.sum())[:, None]
+    center, mean = (share * decisions).sum(axis=0), (share * samples).sum(axis=0)
+    x, z, count = decisions - center, samples - mean, 1.0 / float(np.sum(share**2))
+    scatter = (share * x).T @ x
+    ridge = 1e-9 * max(float(np.trace(scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
     inverse = np.linalg.inv(scatter + ridge * np.eye(d))
-    effect = z.T @ x @ inverse
+    effect = (share * z).T @ x @ inverse
     left = z - x @ effect.T
     kept = None
     if not observer.is_quadratic(k):
-        kept = np.resize(
-            np.concatenate([decisions, samples], axis=1)[-observer.reservoir :], (observer.reservoir, d + k)
-        )
-    count, nothing = np.float64(n), np.zeros((0, 0))
+        rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(observer.reservoir, int(count))) :]
+        kept = np.resize(rows, (observer.reservoir, d + k))
     belief = Regression(
-        effect,
-        count,
-        decisions.mean(axis=0),
-        samples.mean(axis=0),
-        inverse,
-        left.T @ left,
-        kept,
-        np.zeros((k, 0)),
-        nothing,
-        key,
+        effect=effect,
+        count=np.float64(count),
+        decision=center,
+        data=mean,
+        inverse=inverse @ ((share * x).T @ (share * x)) @ inverse,
+        scatter=count * (share * left).T @ left,
+        kept=kept,
+        lean=np.zeros((k, 0)),
+        lean_inverse=np.zeros((0, 0)),
+        key=key,
     )
     return jax.tree.map(jnp.asarray, belief)
 

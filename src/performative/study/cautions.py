@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from performative.precision import in_float64
 from performative.study.belief import Believed
@@ -43,10 +45,11 @@ def deployments(names: Any, slack: Floats, numbers: Any) -> Iterator[str]:
 
 @in_float64
 def step(method: Any, world: Believed | None, decisions: Floats) -> Iterator[str]:
-    """A step size above 2/L, L being the largest curvature predicted; or decisions that go back and forth."""
+    """A step size above 2/L, L being the largest curvature of the risk that the method descends; or decisions to and fro."""
     size = getattr(method, "step", None)
-    if world is not None and size is not None and not callable(size):
-        curvature = float(np.max(np.abs(np.linalg.eigvalsh(np.asarray(_hessian(world, decisions[-1]))))))
+    if world is not None and world.sure and size is not None and not callable(size):
+        anticipates = bool(getattr(getattr(method, "estimator", None), "anticipate", False))
+        curvature = float(np.max(np.abs(np.linalg.eigvals(np.asarray(_slopes(world, decisions[-1], anticipates))))))
         if float(size) * curvature > 2.0:
             yield f"the step {float(size):.4g} is too large: above {2.0 / curvature:.4g} decisions overshoot"
             return
@@ -111,4 +114,11 @@ def _explained(base: Floats, values: Floats, more: Floats) -> float:
     return float(stats.f.sf((before - after) / extra / (after / free), extra, free))
 
 
-_hessian = jax.jit(lambda world, theta: jax.hessian(world)(theta))
+@functools.partial(jax.jit, static_argnames="anticipates")
+def _slopes(world: Believed, theta: Array, anticipates: bool) -> Array:
+    """The Jacobian of the gradient of the risk, with the reaction in that gradient or on data as they are."""
+
+    def gradient(theta: Array) -> Array:
+        return jax.grad(world)(theta) if anticipates else jax.grad(world)(theta, theta)
+
+    return jax.jacfwd(gradient)(theta)

@@ -91,6 +91,12 @@ def number_of(connection: sqlite3.Connection, name: str) -> int | None:
     return None if row is None else int(row[0])
 
 
+def gather(connection: sqlite3.Connection) -> None:
+    """Move events from SQLite's log into the file itself. If that fails, the log has them all the same."""
+    with contextlib.suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     """All of it or nothing."""

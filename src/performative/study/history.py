@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from performative.precision import in_float64
 from performative.study.records import Arrays
+from performative.validation import Floats
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,7 +61,7 @@ def history(problem: Problem, told: Iterable[Round], name: str, seed: int) -> xr
             "deployed": one.decisions["decisions"].copy(),
             "slack": -one.decisions["g"],
             "data": one.data["samples"].mean(axis=1),
-            "loss": np.asarray(_mean_losses(problem, one.decisions["decisions"], one.data["samples"])),
+            "loss": _mean_losses(problem, one.decisions["decisions"], one.data["samples"]),
         }
         for one in told
     ]
@@ -123,7 +124,14 @@ def to_frame(past: xr.Dataset) -> Any:
     return pandas.DataFrame(rows)
 
 
+def _mean_losses(problem: Any, decisions: Floats, samples: Floats) -> Floats:
+    """Of each decision (b, d) over its samples (b, n, k), n made up to a power of two so that few sizes are compiled."""
+    n = samples.shape[1]
+    rows = np.minimum(np.arange(1 << (n - 1).bit_length()), n - 1)
+    return np.asarray(_losses(problem, decisions, samples[:, rows]))[:, :n].mean(axis=1)
+
+
 @jax.jit
-def _mean_losses(problem: Any, decisions: Array, samples: Array) -> Array:
+def _losses(problem: Any, decisions: Array, samples: Array) -> Array:
     one = jax.vmap(problem.loss, in_axes=(None, 0))
-    return jax.vmap(lambda theta, z: one(theta, z).mean())(decisions, samples)
+    return jax.vmap(one)(decisions, samples)

@@ -111,7 +111,7 @@ def _points(problem: Any) -> dict[str, NDArray[Any]]:
     d = problem.dimension
     edge = problem.decisions.spread(d, 4 * POINTS)
     decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside of a convex set
-    accepted = [width for width in dict.fromkeys((d, d + 1, *_WIDTHS)) if _takes(problem, width)]
+    accepted = [width for width in _widths(problem) if _takes(problem, width)]
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
     return {"decisions": decisions} | {
         f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
@@ -120,6 +120,25 @@ def _points(problem: Any) -> dict[str, NDArray[Any]]:
 
 def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+@in_float64
+def require_usable(problem: Any) -> None:
+    """Refuse a loss that fails for samples of every width and for a reason other than their width."""
+    failures = []
+    for width in _widths(problem):
+        try:
+            problem.check_samples(width)
+            return
+        except ValueError as error:
+            failures.append(error)
+    if all(error.__cause__ is None or isinstance(error.__cause__, jax.errors.JAXTypeError) for error in failures):
+        raise failures[0]
+
+
+def _widths(problem: Any) -> list[int]:
+    d = problem.dimension
+    return list(dict.fromkeys((d, d + 1, *_WIDTHS)))
 
 
 def _takes(problem: Any, width: int) -> bool:
@@ -167,10 +186,21 @@ def _walked_inside(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tu
         yield path, type(node).__name__
         names = [field.name for field in dataclasses.fields(node)] if dataclasses.is_dataclass(node) else []
         names += [name for name in getattr(node, "__dict__", {}) if name not in names]
+        names += [
+            name
+            for cls in type(node).__mro__
+            for name, part in vars(cls).items()
+            if _is_value(part) and name not in names
+        ]
         parts = {f".{name}": getattr(node, name) for name in names if not name.startswith("_") and hasattr(node, name)}
         yield from _shifts(node, path)
     for name, part in parts.items():
         yield from _walked(part, path + name, within)
+
+
+def _is_value(part: Any) -> bool:
+    """Whether an attribute of a class is a number, an array or a text."""
+    return isinstance(part, bool | int | float | str | np.ndarray | np.generic | jax.Array)
 
 
 def _of_round(function: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -66,6 +66,13 @@ def unpacked_tree(body: bytes, like: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
 
 
+def not_finite(tree: Any) -> list[str]:
+    """Those of the leaves, by their paths, that hold numbers which are not finite."""
+    leaves, structure = jax.tree.flatten(tree)
+    wrong = [leaf.dtype.kind == "f" and not np.isfinite(leaf).all() for leaf in map(np.asarray, leaves)]
+    return [name for name, bad in zip(_names(structure), wrong, strict=True) if bad] if any(wrong) else []
+
+
 def leaf_names(tree: Any) -> list[str]:
     """The paths of the leaves of a tree."""
     return list(_names(jax.tree.structure(tree)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from performative.environments.tables import from_frame, is_pandas
-from performative.validation import Floats, finite_array
+from performative.validation import Floats, finite_array, shown
 
 MOST_NUMBERS = 2**25
 """The most numbers that one `tell` may bring: a quarter of a gigabyte."""
@@ -32,11 +34,24 @@ def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
         if len({part.shape for part in samples}) > 1:
             raise ValueError(f"data frames must have one shape, but have {[part.shape for part in samples]}")
     _require_few(getattr(samples, "size", 0))
-    data = finite_array("samples", samples)
+    data = finite_array("samples", _numbers(samples))
     if data.ndim != 3 or data.shape[0] != count or 0 in data.shape:
         raise ValueError(f"`samples` must have shape ({count}, n, k), but got {data.shape}")
     _require_few(data.size)
     return Samples(data, columns)
+
+
+def _numbers(samples: Any) -> Any:
+    """The samples as an array, refused unless they are real numbers: no texts of such, dates, or hidden entries."""
+    if isinstance(samples, np.ma.MaskedArray):
+        raise ValueError("`samples` must be numbers, but some of a masked array are hidden; give those that are not")
+    try:
+        array = np.asarray(samples)
+    except ValueError as error:
+        raise ValueError(f"`samples` must be numbers of shape (b, n, k), but got {shown(samples)}") from error
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"`samples` must be numbers, but got {shown(samples)} of dtype {array.dtype}")
+    return array
 
 
 def names_of(frame: Any) -> list[str] | None:

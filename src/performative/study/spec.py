@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tomllib
 from collections import Counter
@@ -10,12 +9,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from performative import constraints, field, losses, methods, sets
+from performative.convex import SolverFailed
 from performative.loading import load
+from performative.optimum import require_feasible
+from performative.precision import in_float64
 from performative.problem import Problem
+from performative.study.identity import require_usable
 from performative.study.schema import TABLES, Spec, Table, is_matrix, is_row
 from performative.validation import shown
 
@@ -60,19 +64,18 @@ def describe(text: str) -> Described:
     }
     made = {key: _made(key, part, wrong) for key, part in tables.items() if key != "method"}
     lengths = _lengths(parts, table.get("dimension"))
-    wrong += _misfits(tables, lengths, made.get("decisions"))
+    wrong += _misfits(tables, lengths)
+    problem = _problem(parts, made, lengths, wrong)
+    options = tables["method"].options() if "method" in tables else {}
+    wrong += _outside(made.get("decisions"), lengths, options)
+    if problem is not None:
+        wrong += _impossible(problem, options)
     if wrong:
         raise SpecError(wrong)
-    limits = [part for key, part in made.items() if key.startswith("constraints")]
     try:
-        problem = Problem(made["loss"], made["decisions"], limits or None, dimension=lengths[0].length)
-        with contextlib.suppress(ValueError):  # it may want samples of another width
-            problem.check_samples(lengths[0].length)
-        options = tables["method"].options()
         return Described(spec.name, spec.seed, _MADE[options.pop("type")](problem, **options))
-    except Exception as error:  # functions of the user's own have been called
-        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        raise SpecError([f"the parts must fit together, but: {kind}{error}"]) from error
+    except Exception as error:
+        raise SpecError([f"method: {_said(error)}"]) from error
 
 
 # Each table by itself.
@@ -122,7 +125,9 @@ def _line(key: str, item: Any) -> str:
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
-        return f"{key}.type: must be one of {item['ctx']['expected_tags']}, but got {shown(item['ctx']['tag'])}"
+        return f"{key}.type: must be one of {item['ctx']['expected_tags']}, but got {shown(item['input']['type'])}"
+    if kind == "model_attributes_type":
+        return f"{key}: must be a table, but got {shown(item['input'])}"
     rule = str(item["msg"]).removeprefix("Value error, ")
     return f"{key}: {rule[0].lower()}{rule[1:]}, but got {shown(item['input'])}"
 
@@ -138,7 +143,7 @@ class _Length(NamedTuple):
 
 def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
     """Everything in the file that tells how long a decision is: first what most of it agrees on, then the rest."""
-    found = [_Length("dimension", dimension, dimension)] if type(dimension) is int else []
+    found = [_Length("dimension", dimension, dimension)] if type(dimension) is int and dimension > 0 else []
     for key, part in parts.items():
         for name, value in part.items() if isinstance(part, dict) else ():
             if name in _AS_LONG_AS_THE_DECISION and (is_row(value) or is_matrix(value)):
@@ -147,8 +152,8 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
     return sorted(found, key=lambda one: one.length != agreed[0][0])
 
 
-def _misfits(tables: dict[str, Table], lengths: list[_Length], decisions: Any) -> Iterator[str]:
-    """Lists of another length than the decision's, a start outside the set, and a loss that does not suit the method."""
+def _misfits(tables: dict[str, Table], lengths: list[_Length]) -> Iterator[str]:
+    """Lists of another length than the decision's, and a loss that does not suit the method."""
     nothing: dict[str, Any] = {"type": None}
     loss, method = (tables[key].options() if key in tables else nothing for key in ("loss", "method"))
     if method["type"] == "safe_apda" and loss["type"] == "pinball" and not loss.get("smoothing"):
@@ -158,15 +163,64 @@ def _misfits(tables: dict[str, Table], lengths: list[_Length], decisions: Any) -
             yield "dimension: must be given, since no other key tells how long a decision is"
         return
     first, d, _ = lengths[0]
-    wrong = [one for one in lengths if one.length != d]
-    for key, length, value in wrong:
-        yield f"{key}: must have the length {d} of {first}, but has {length}: {shown(value)}"
+    for key, length, value in lengths:
+        if length != d:
+            yield f"{key}: must have the length {d} of {first}, but has {length}: {shown(value)}"
     width = d + 1 if loss["type"] in ("squared_error", "logistic") else d
     if "effect" in method and loss["type"] in _MADE and len(method["effect"]) != width:
         yield f"method.effect: must have {width} rows, one for each number of a sample, but has {len(method['effect'])}"
-    known = "start" in method and decisions is not None and not wrong
-    if known and not decisions.of_dimension(d).contains(np.asarray(method["start"], np.float64)):
-        yield f"method.start: must lie in the decision set, but got {shown(method['start'])}"
+
+
+def _problem(parts: dict[str, Any], made: dict[str, Any], lengths: list[_Length], wrong: list[str]) -> Problem | None:
+    """The problem, or None, and a line in `wrong` for each part that the library refuses, if it cannot be made."""
+    limits = {key: part for key, part in made.items() if key.startswith("constraints")}
+    ready = all(made.get(key) is not None for key in parts if key != "method") and {"decisions", "loss"} <= made.keys()
+    if not ready or len({one.length for one in lengths}) != 1:
+        return None
+    known = len(wrong)
+    whole = None
+    for key, some in ({key: [part] for key, part in limits.items()} | {"constraints": [*limits.values()]}).items():
+        try:
+            whole = Problem(made["loss"], made["decisions"], some or None, dimension=lengths[0].length)
+        except Exception as error:  # functions of the user's own are called
+            if key != "constraints" or len(wrong) == known:
+                wrong.append(f"{key}: {_said(error)}")
+    try:
+        require_usable(Problem(made["loss"], made["decisions"], dimension=lengths[0].length))
+    except Exception as error:
+        wrong.append(f"loss: {_said(error)}")
+    return whole if len(wrong) == known else None
+
+
+def _outside(decisions: Any, lengths: list[_Length], method: dict[str, Any]) -> Iterator[str]:
+    """Decisions of the method's that are not in the set."""
+    for name in ("start", "anchor"):
+        value = np.asarray(method.get(name, ()), np.float64)
+        fits = decisions is not None and value.size > 0 and value.size == lengths[0].length
+        if fits and not decisions.of_dimension(value.size).contains(value):
+            yield f"method.{name}: must lie in the decision set, but got {shown(method[name])}"
+
+
+@in_float64
+def _impossible(problem: Problem, method: dict[str, Any]) -> list[str]:
+    """Constraints that no decision meets, and an anchor that does not meet them."""
+    wrong = []
+    try:
+        require_feasible(problem)
+    except (ValueError, SolverFailed) as error:
+        wrong.append(f"constraints: {_said(error)}")
+    anchor = np.asarray(method.get("anchor", ()), np.float64)
+    if anchor.size and problem.decisions.contains(anchor):
+        values = np.asarray(problem.g(jnp.asarray(anchor)))
+        broken = [name for name, value in zip(problem.constraint_names, values, strict=True) if not value < 0]
+        if broken:
+            got = f"got {shown(method['anchor'])}, which does not of {', '.join(broken)}"
+            wrong.append(f"method.anchor: must keep clear of every constraint, but {got}")
+    return wrong
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 _FILE = TypeAdapter(Spec)

@@ -51,9 +51,9 @@ class Status(NamedTuple):
     def __str__(self) -> str:
         """The same in lines of text."""
         lines = [f"study {self.name}: round {self.round}, {self.told} deployments told"]
-        lines.append(f"decision   {_row(self.decision)}")
+        lines.append(f"decision   {row(self.decision)}")
         if self.deployed is not None:
-            lines.append(f"deployed   {'; '.join(_row(row) for row in self.deployed)}")
+            lines.append(f"deployed   {'; '.join(row(one) for one in self.deployed)}")
         for place, (name, slack) in enumerate(self.slack.items()):
             line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
             if self.told:
@@ -63,8 +63,8 @@ class Status(NamedTuple):
         lines += self._effect()
         for label, at in (("now", self.now), ("stable", self.stable), ("optimum", self.optimum)):
             if at is not None:
-                interval = "" if at.low is None else f" ({at.low:.6g} to {at.high:.6g})"
-                lines.append(f"risk {label:7} {at.risk:.6g}{interval} at {_row(at.decision)}")
+                interval = " (how sure is not known yet)" if at.low is None else f" ({at.low:.6g} to {at.high:.6g})"
+                lines.append(f"risk {label:7} {at.risk:.6g}{interval} at {row(at.decision)}")
             elif self.now is not None:
                 lines.append(f"risk {label:7} none was found")
         if self.exploration_cost is not None:
@@ -87,7 +87,11 @@ class Status(NamedTuple):
             + (", …" if len(row) > MOST_ROWS else "")
             for place, (row, wrong) in enumerate(zip(rows[:MOST_ROWS], errors, strict=False))
         ]
-        return lines + ([f"effect …   {len(rows) - MOST_ROWS} more rows"] if len(rows) > MOST_ROWS else [])
+        if len(rows) > MOST_ROWS:
+            lines.append(f"effect …   {len(rows) - MOST_ROWS} more rows")
+        if self.effect_error is None:
+            lines.append("effect     how sure that is is not known yet: more different decisions must be deployed")
+        return lines
 
     def plain(self) -> dict[str, Any]:
         """The same in lists, numbers and texts, as JSON has them: None for numbers that are not finite."""
@@ -113,7 +117,9 @@ def status(name: str, method: Any, state: Any, pending: Deployment | None, past:
         *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"].values),
         *cautions.step(method, world, decisions),
-        *cautions.data(deployed[window][seen], past["data"].values[window][seen], counts, _forgets(method)),
+        *cautions.data(
+            deployed[window][seen], past["data"].values[window][seen], counts, belief.forgets(method) is not None
+        ),
     ]
     return Status(
         name=name,
@@ -135,14 +141,10 @@ def status(name: str, method: Any, state: Any, pending: Deployment | None, past:
     )
 
 
-def _forgets(method: Any) -> bool:
-    return any(getattr(part, "memory", None) is not None for part in (method, getattr(method, "estimator", None)))
-
-
 def _next(pending: Any) -> str:
     if pending is None:
         return "ask for the next decisions"
-    rows = "; ".join(_row(row) for row in pending.decisions)
+    rows = "; ".join(row(one) for one in pending.decisions)
     return f"deploy {rows} and tell {pending.samples} samples of each for deployment {pending.id}"
 
 
@@ -150,7 +152,8 @@ def _filled(rows: Floats) -> Floats:
     return rows[~np.any(np.isnan(rows), axis=1)]
 
 
-def _row(decision: Floats) -> str:
+def row(decision: Any) -> str:
+    """A decision in a line of text."""
     return "[" + ", ".join(f"{value:.6g}" for value in decision) + "]"
 
 

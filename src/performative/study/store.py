@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,10 @@ _SHIFT = 40
 _DIGEST = 32
 _PIECE, _BYTES = 1000, 2**24
 """How many records, and about how many bytes of them, are read at once."""
+
+
+GATHER_SECONDS = 60.0
+"""How long events may be in SQLite's log beside the file alone."""
 
 
 class Moved(Exception):
@@ -44,6 +49,7 @@ class Store:
         self.path = path
         self.readonly = readonly
         self._connection, self._writes, self._closed = connection, False, False
+        self._gathered = time.monotonic()
         self._study = study
         self._file = file.identity(path)
         self._running = hashlib.sha256()
@@ -58,6 +64,7 @@ class Store:
         path = Path(path).absolute()
         if not path.parent.is_dir():
             raise StudyError(f"the directory of {path} must exist, but does not")
+        _require_whole_log(path)
         if path.exists():
             with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
                 known = file.holds_studies(path, connection)
@@ -88,9 +95,7 @@ class Store:
         path = Path(path).absolute()
         if not path.exists():
             raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
-        log = Path(f"{path}-wal")
-        if wal.is_damaged(log):
-            raise StudyDamaged(f"{log} is damaged: events that are in it would be lost")
+        _require_whole_log(path)
         with file.failures(path):
             connection = file.connected(path, "ro")  # which cannot write, not even what a damaged file's own log says
             try:
@@ -113,7 +118,8 @@ class Store:
         if not path.exists():
             raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
         with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
-            file.require_studies(path, connection)
+            if not file.holds_studies(path, connection):
+                return []
             return [str(name) for (name,) in connection.execute("SELECT name FROM studies ORDER BY study")]
 
     def close(self) -> None:
@@ -179,6 +185,9 @@ class Store:
                 if state is not None:
                     connection.execute("UPDATE snapshots SET state = ? WHERE study = ?", (state, self._study))
             self._require_same_file()  # a commit to a file that is gone is none
+            if time.monotonic() - self._gathered > GATHER_SECONDS:
+                self._gathered = time.monotonic()
+                file.gather(connection)
         self._running, self.count, self.state = running, self.count + 1, after
 
     def events(self, first: int = 0) -> Iterator[Event]:
@@ -264,6 +273,13 @@ class Store:
         self._require_open()
         if file.identity(self.path) != self._file:
             raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
+
+
+def _require_whole_log(path: Path) -> None:
+    """Refuse a file beside which SQLite's log is damaged: whoever writes to it would lose what is behind the damage."""
+    log = Path(f"{path}-wal")
+    if wal.is_damaged(log):
+        raise StudyDamaged(f"{log} is damaged: events that are in it would be lost")
 
 
 def _is_record(value: Any) -> bool:

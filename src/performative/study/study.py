@@ -22,10 +22,10 @@ from performative.study import samples as told_samples
 from performative.study.calls import Calls
 from performative.study.deployments import Deployment, Told, asked_for, changes
 from performative.study.errors import AlreadyTold, OtherMethod, StudyError
-from performative.study.records import leaf_names, packed, packed_tree, unpacked, unpacked_tree, with_keys
+from performative.study.records import leaf_names, not_finite, packed, packed_tree, unpacked, unpacked_tree, with_keys
 from performative.study.replay import Replay, replay
 from performative.study.store import Moved, Store
-from performative.validation import MOST_SEED, Floats, whole
+from performative.validation import MOST_SEED, Floats, shown, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -92,7 +92,8 @@ class Study:
         """
         _check_name(name)
         seed = whole("seed", seed, 0, MOST_SEED)
-        calls = Calls(as_node(method), seed)
+        calls = Calls(as_node(_required(method)), seed)
+        identities.require_usable(method.problem)
         points = identities.new_points(method.problem)
         calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
         found = identities.identity(method, points)
@@ -116,8 +117,7 @@ class Study:
         _check_name(name)
         store = Store.open(path, name, readonly)
         try:
-            if method is None:
-                method = _described(store, name)
+            method = _described(store, name) if method is None else _required(method)
             _require_same(store, name, as_node(method))
             return cls(store, name, method)
         except BaseException:
@@ -233,18 +233,19 @@ class Study:
             stored = packed_tree(after)
             decision, multipliers = np.asarray(after.decision), np.asarray(after.multipliers)
             arrays = {"samples": data, "decision": decision, "multipliers": multipliers}
-            if not (np.all(np.isfinite(decision)) and np.all(np.isfinite(multipliers))):
-                raise ValueError(f"`samples` must lead to a finite decision, but led to {decision.tolist()}")
-            header = {"kind": "tell", "at": time.time(), "deployment": asked.id, "round": int(after.round)}
+            wrong = not_finite(after)
+            if wrong and not not_finite(self._state):
+                raise ValueError(f"`samples` must lead to a finite state, but these to {shown(wrong)}")
+            header = {
+                "kind": "tell", "at": time.time(), "deployment": asked.id, "round": int(after.round), "columns": columns,
+            }  # fmt: skip
             if self._first_width is None:
-                header["columns"] = columns
                 points = self._identity[_PROBED + "decisions"]
                 arrays["probed"], arrays["loss"] = identities.loss_at(
                     self.method.problem, points, data.reshape(-1, data.shape[2])
                 )
             if self._append(packed(header, arrays), stored):
-                if self._first_width is None:
-                    self._first_width, self._columns = data.shape[2], columns
+                self._first_width, self._columns = data.shape[2], columns
                 self._state, self._open, self._attempt, self._seen = after, None, 0, self._store.count
                 return changes(asked, header, arrays)
 
@@ -275,7 +276,7 @@ class Study:
         while True:
             self._refresh()
             if self._append(packed({"kind": "note", "at": time.time(), "text": text}, {})):
-                self._catch_up()
+                self._seen = self._store.count
                 return
 
     @_one_at_a_time
@@ -304,7 +305,7 @@ class Study:
         from performative.study.status import status
 
         self._refresh()
-        recent = Recent()
+        recent = Recent(getattr(self.method, "history", None))
         past = history(self.method.problem, recent.watching(rounds(self._recorded())), self.name, self.seed)
         return status(self.name, self.method, self._current(), self._open, past, recent)
 
@@ -332,6 +333,8 @@ class Study:
             found = self._open
         else:
             if not 0 < number < self._store.count:
+                self._refresh()  # another process may have asked for it
+            if not 0 < number < self._store.count:
                 raise ValueError(f"`deployment` must be one that was asked for, but there is no number {number}")
             event = self._store.event(int(number))
             header, arrays = unpacked(event.body)
@@ -351,7 +354,7 @@ class Study:
 
     @in_float64
     def _current(self) -> Any:
-        return with_keys(self._state)
+        return with_keys(jax.tree.map(np.asarray, self._state))
 
     def _recorded(self) -> Iterator[Event]:
         """The events that were looked at."""
@@ -376,19 +379,22 @@ class Study:
         if self._first_width is None:
             first = _first_tell(self._store)
             if first is not None:
-                header, arrays = first
-                self._first_width, self._columns = arrays["samples"].shape[2], header["columns"]
+                self._first_width = first[1]["samples"].shape[2]
         self._state = unpacked_tree(self._store.state, self._structure())
         self._open, self._attempt, self._seen = None, 0, self._store.count
+        latest = None
         for event in self._store.backwards():
             header, arrays = unpacked(event.body)
-            if header["kind"] == "ask":
-                self._open = asked_for(event.seq, header, arrays)
-            elif header["kind"] == "cancel":
-                self._attempt = 1 + int(unpacked(self._store.event(header["deployment"]).body)[0]["attempt"])
-            elif header["kind"] == "note":
-                continue
-            break
+            if latest is None and header["kind"] != "note":
+                latest = header["kind"]
+                if latest == "ask":
+                    self._open = asked_for(event.seq, header, arrays)
+                elif latest == "cancel":
+                    self._attempt = 1 + int(unpacked(self._store.event(header["deployment"]).body)[0]["attempt"])
+            if header["kind"] == "tell":
+                self._columns = header["columns"]
+            if header["kind"] == "tell" or (latest is not None and self._first_width is None):
+                break
 
     def _structure(self) -> Any:
         """A state with the structure of the stored one: that of the first state in the log that has its leaves."""
@@ -435,6 +441,13 @@ class Study:
             raise ValueError(
                 f"`samples` must hold {self._first_width} numbers each, as in earlier rounds, but got {data.shape[2]}"
             )
+
+
+def _required(method: Any) -> Any:
+    missing = [part for part in ("problem", "init", "ask", "tell", "wanted") if not hasattr(method, part)]
+    if missing or isinstance(method, type):
+        raise TypeError(f"`method` must be one such as performative.safe_apda(problem), but got {shown(method)}")
+    return method
 
 
 def _check_name(name: str) -> None:
