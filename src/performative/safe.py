@@ -218,6 +218,7 @@ class SafePrimalDual:
 
     def _confident(self, state: SafeState, draws: int) -> tuple[Array, ...]:
         belief, d = state.belief, self.normals
+        effect, inverse = self._without_prior(state)
         covariance = belief.scatter / (belief.count - 1.0 - d)
         left = jnp.eye(covariance.shape[0])
         if self.unmoved:  # what the unmoved data tell of the noise of the others is known
@@ -231,13 +232,13 @@ class SafePrimalDual:
             return jax.jacfwd(lambda theta: self.shift(effect, theta))(jnp.zeros(d))
 
         if not self.structured:
-            errors = jnp.sqrt(jnp.outer(jnp.diag(noise), jnp.diag(belief.inverse)))
+            errors = jnp.sqrt(jnp.outer(jnp.diag(noise), jnp.diag(inverse)))
         else:
-            parts = jax.jacfwd(spread_out)(belief.effect).reshape(noise.shape[0], d, belief.effect.size)
+            parts = jax.jacfwd(spread_out)(effect).reshape(noise.shape[0], d, effect.size)
             if self.overlap is not None:
                 parts = parts @ jnp.asarray(self.overlap)
-            variances = jnp.einsum("kdp,kl,de,lep->p", parts, noise, belief.inverse, parts)
-            errors = jnp.sqrt(variances).reshape(belief.effect.shape)
+            variances = jnp.einsum("kdp,kl,de,lep->p", parts, noise, inverse, parts)
+            errors = jnp.sqrt(variances).reshape(effect.shape)
         reference = self.safety(self.problem, jnp.asarray(self.start))
 
         def risk(effect: Array) -> Array:
@@ -252,10 +253,25 @@ class SafePrimalDual:
             averaged, drawn = jnp.minimum(belief.count, self.reservoir), jnp.arange(self.reservoir) < belief.count
         results: list[Array] = []
         for value, losses in ((risk, at_decision), (gain, at_reference - at_decision)):
-            slope = spread_out(jax.grad(value)(belief.effect))
-            learnt = jnp.sum(slope * (noise @ slope @ belief.inverse))
-            results += [value(belief.effect), jnp.sqrt(jnp.var(losses, where=drawn) / averaged + learnt)]
-        return (belief.effect, errors, *results)
+            slope = spread_out(jax.grad(value)(effect))
+            learnt = jnp.sum(slope * (noise @ slope @ inverse))
+            results += [value(effect), jnp.sqrt(jnp.var(losses, where=drawn) / averaged + learnt)]
+        return (effect, errors, *results)
+
+    def _without_prior(self, state: SafeState) -> tuple[Array, Array]:
+        """Effect and inverse scatter as least squares without the ridge around the prior would have them.
+
+        The ridge keeps the first steps small, but is a bias that no standard error knows of: across a constraint that binds
+        little is explored, and it lasts. A structured effect, or one of which the first rounds are forgotten, is left as it is.
+        """
+        belief, d = state.belief, self.normals
+        if self.structured or self.memory is not None:
+            return belief.effect, belief.inverse
+        unit = state.scale**2
+        whole = jnp.linalg.inv(belief.inverse)
+        inverse = jnp.linalg.inv(whole - (1.0 - 1e-9) * unit * jnp.eye(d))
+        prior = jnp.zeros_like(belief.effect) if self.prior is None else jnp.asarray(self.prior)
+        return (belief.effect @ whole - unit * prior) @ inverse, inverse
 
     def _losses(self, belief: Regression, theta: Array, draws: int) -> Array:
         """ℓ(θ; Z) for data as they are predicted at θ."""
