@@ -44,12 +44,17 @@ class Calls:
 
     def tell(self, state: Any, decisions: Floats, samples: Floats) -> Any:
         """The state after `samples` (b, n, k) were observed."""
-        return self._called(_tell, state, decisions, samples)
+        return self.told(state, decisions, samples)[0]
+
+    def told(self, state: Any, decisions: Floats, samples: Floats) -> tuple[Any, bool]:
+        """The same, and whether all its numbers are finite."""
+        after, finite = self._called(_tell, state, decisions, samples)
+        return after, bool(finite)
 
     def shape_of_told(self, state: Any, decisions: Any, samples: Any) -> Any:
         """A state of the structure that `tell` returns; its numbers may be missing."""
         try:
-            return self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)
+            return self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)[0]
         except jax.errors.JAXTypeError:
             return self.tell(state, decisions, samples)
 
@@ -102,5 +107,7 @@ def _ask(method: Any, state: Any, words: Array, attempt: Array) -> tuple[Array, 
     return decisions, jnp.stack([method.problem.g(decision) for decision in decisions])
 
 
-def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> Any:
-    return without_keys(method.tell(with_keys(state), decisions, samples))
+def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> tuple[Any, Array]:
+    after = without_keys(method.tell(with_keys(state), decisions, samples))
+    numbers = [leaf for leaf in map(jnp.asarray, jax.tree.leaves(after)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return after, jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))

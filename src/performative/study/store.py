@@ -12,7 +12,7 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,8 +142,11 @@ class Store:
                     return False
                 running, seen, last = self._running.copy(), first, b""
                 rows = connection.execute(*self._between(first, head[0]))
-                for records in _in_pieces(rows):
-                    if not all(map(_is_record, records)):
+                (longest,) = connection.execute(*self._between(first, head[0], "max(length(record))", "")).fetchone()
+                at_once = max(1, min(_PIECE, _BYTES // (longest or 1)))
+                while batch := rows.fetchmany(at_once):
+                    records = [record for (record,) in batch]
+                    if {*map(type, records)} != {bytes} or min(map(len, records)) <= 2 * _DIGEST:
                         raise StudyDamaged(self._what_is_damaged(first, head[0]))
                     running.update(b"".join(records))
                     seen, last = seen + len(records), records[-1]
@@ -231,9 +234,11 @@ class Store:
     def _head(self, connection: sqlite3.Connection) -> Any:
         return connection.execute("SELECT seq, digest FROM heads WHERE study = ?", (self._study,)).fetchone()
 
-    def _between(self, first: int, last: int, columns: str = "record") -> tuple[str, tuple[int, int]]:
+    def _between(
+        self, first: int, last: int, columns: str = "record", order: str = "ORDER BY key"
+    ) -> tuple[str, tuple[int, int]]:
         base = self._study << _SHIFT
-        return f"SELECT {columns} FROM events WHERE key BETWEEN ? AND ? ORDER BY key", (base + first, base + last)
+        return f"SELECT {columns} FROM events WHERE key BETWEEN ? AND ? {order}", (base + first, base + last)
 
     def _what_is_damaged(self, first: int, last: int) -> str:
         """Which event is the first that is not what was written."""
@@ -284,17 +289,3 @@ def _require_whole_log(path: Path) -> None:
 
 def _is_record(value: Any) -> bool:
     return isinstance(value, bytes) and len(value) > 2 * _DIGEST
-
-
-def _in_pieces(rows: Iterable[tuple[Any]]) -> Iterator[list[Any]]:
-    """The records of a query, so many at once that digesting them is fast and holding them is nothing."""
-    piece: list[Any] = []
-    size = 0
-    for (record,) in rows:
-        piece.append(record)
-        size += len(record) if isinstance(record, bytes) else 0
-        if len(piece) == _PIECE or size > _BYTES:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece

@@ -229,13 +229,12 @@ class Study:
             if self._open is None or self._open.id != asked.id:
                 return self._again(asked, data)
             self._check(data)
-            after = self._calls.tell(self._state, asked.decisions, data)
+            after, finite = self._calls.told(self._state, asked.decisions, data)
             stored = packed_tree(after)
             decision, multipliers = np.asarray(after.decision), np.asarray(after.multipliers)
             arrays = {"samples": data, "decision": decision, "multipliers": multipliers}
-            wrong = not_finite(after)
-            if wrong and not not_finite(self._state):
-                raise ValueError(f"`samples` must lead to a finite state, but these to {shown(wrong)}")
+            if not finite and not not_finite(self._state):
+                raise ValueError(f"`samples` must lead to a finite state, but these to {shown(not_finite(after))}")
             header = {
                 "kind": "tell", "at": time.time(), "deployment": asked.id, "round": int(after.round), "columns": columns,
             }  # fmt: skip
