@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, dataclass_transform
@@ -71,7 +72,7 @@ def plain_classes() -> tuple[type, ...]:
 def make_known(classes: Iterable[type]) -> None:
     """Make plain classes known to JAX as pytrees without children; those that are known stay as they are."""
     for cls in classes:
-        if cls.__module__ == "builtins":
+        if cls is getattr(builtins, cls.__name__, None):
             raise TypeError(f"an object of a class of your own must be given, but got one of {cls.__name__}")
         if cls not in _plain:
             jax.tree_util.register_pytree_node(cls, lambda kept: ((), _Whole(kept)), lambda whole, _: whole.thing)
