@@ -31,10 +31,9 @@ Identity = dict[str, Any]
 
 
 @in_float64
-def identity(method: Any, points: Arrays | None = None) -> Identity:
-    """All that is known of a method before any data, its functions probed at `points` (new ones by default)."""
+def identity(method: Any, points: Arrays) -> Identity:
+    """All that is known of a method before any data, its functions probed at `points`."""
     problem = method.problem
-    points = _points(problem) if points is None else points
     state = method.init(jax.random.key(0, impl="threefry2x32"))
     found: Identity = dict(_walked(method, "method", ()))
     found["method.init().round"] = np.asarray(state.round)
@@ -44,7 +43,7 @@ def identity(method: Any, points: Arrays | None = None) -> Identity:
     found["g(probes)"] = np.stack([np.asarray(problem.g(jnp.asarray(theta))) for theta in decisions])
     for name, samples in points.items():
         if name != "decisions":
-            found[f"loss(probes of {samples.shape[1]} numbers)"] = _losses(problem, decisions, samples)
+            found[f"loss(probes of {samples.shape[1]} numbers)"] = losses(problem, decisions, samples)
     return found
 
 
@@ -54,19 +53,26 @@ def loss_at(problem: Any, decisions: NDArray[Any], told: NDArray[Any]) -> tuple[
     some = told[np.linspace(0, len(told) - 1, POINTS).astype(int)]
     samples = some + (np.std(told, axis=0) + 1e-3 * np.abs(some)) * _random(0).normal(size=some.shape)
     samples = np.concatenate([some, samples])
-    return samples, _losses(problem, decisions, samples)
+    return samples, losses(problem, decisions, samples)
 
 
 @in_float64
 def losses(problem: Any, decisions: NDArray[Any], samples: NDArray[Any]) -> NDArray[Any]:
-    """The loss at given points."""
-    return _losses(problem, decisions, samples)
+    """The loss of every decision on every sample."""
+    rows = [[problem.loss(jnp.asarray(theta), jnp.asarray(z)) for z in samples] for theta in decisions]
+    return np.asarray(rows, np.float64)
 
 
 @in_float64
 def new_points(problem: Any) -> dict[str, NDArray[Any]]:
     """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss takes."""
-    return _points(problem)
+    edge = problem.decisions.spread(problem.dimension, 4 * POINTS)
+    decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside of a convex set
+    accepted = [width for width in _widths(problem) if _takes(problem, width)]
+    widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
+    return {"decisions": decisions} | {
+        f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
+    }
 
 
 def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
@@ -107,17 +113,6 @@ def _shown(value: Any) -> str:
     return "nothing" if isinstance(value, str) and value == "nothing" else repr(value)
 
 
-def _points(problem: Any) -> dict[str, NDArray[Any]]:
-    d = problem.dimension
-    edge = problem.decisions.spread(d, 4 * POINTS)
-    decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside of a convex set
-    accepted = [width for width in _widths(problem) if _takes(problem, width)]
-    widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
-    return {"decisions": decisions} | {
-        f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
-    }
-
-
 def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
@@ -147,12 +142,6 @@ def _takes(problem: Any, width: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _losses(problem: Any, decisions: NDArray[Any], samples: NDArray[Any]) -> NDArray[Any]:
-    """Of every decision on every sample."""
-    rows = [[problem.loss(jnp.asarray(theta), jnp.asarray(z)) for z in samples] for theta in decisions]
-    return np.asarray(rows, np.float64)
 
 
 def _walked(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str, Any]]:

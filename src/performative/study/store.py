@@ -67,19 +67,13 @@ class Store:
         _require_whole_log(path)
         if path.exists():
             with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
-                known = file.holds_studies(path, connection)
-                if known and file.number_of(connection, name) is not None:
-                    raise StudyError(
-                        f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it"
-                    )
+                if file.holds_studies(path, connection):
+                    _require_new(path, connection, name)
         with file.failures(path), contextlib.closing(file.connected(path, "rwc")) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             with file.transaction(connection):
                 file.prepare(path, connection)
-                if file.number_of(connection, name) is not None:
-                    raise StudyError(
-                        f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it"
-                    )
+                _require_new(path, connection, name)
                 study = connection.execute("INSERT INTO studies (name) VALUES (?)", (name,)).lastrowid
                 assert study is not None
                 record = hashlib.sha256().digest() + hashlib.sha256(state).digest() + body
@@ -278,6 +272,11 @@ class Store:
         self._require_open()
         if file.identity(self.path) != self._file:
             raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
+
+
+def _require_new(path: Path, connection: sqlite3.Connection, name: str) -> None:
+    if file.number_of(connection, name) is not None:
+        raise StudyError(f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it")
 
 
 def _require_whole_log(path: Path) -> None:
