@@ -363,7 +363,7 @@ def test_samples_that_would_ruin_the_state_are_refused(path):
 
 @pytest.mark.parametrize("method", [5, "safe_apda", pf.safe_apda, None])
 def test_what_is_no_method_is_refused(path, method):
-    with pytest.raises(TypeError, match="`method` must be one such as"):
+    with pytest.raises(TypeError, match="`method` must be a method such as"):
         pf.Study.create(path, "eu", method)
     assert not path.exists()
     assert jax.tree.leaves(("x", 1)) == ["x", 1]

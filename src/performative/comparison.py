@@ -209,7 +209,7 @@ def _run(task: Task, scale: Scale) -> Ran | Skipped:
     begun = time.monotonic()
     try:
         method = (task.own or maker(task.name))(task.case, scale)
-        require_method(task.name, method)
+        require_method(f"methods[{task.name!r}]", method)
         rounds, deployments = _looks(method, task)
         runs = _simulated(method, task, rounds)
     except (ValueError, TypeError) as error:

@@ -139,7 +139,7 @@ def make_worlds(
             raise TypeError(f"`environment` must have sample(key, theta, n), but got {place!r}")
         chosen = {name: instance(methods[name], index) for name in sorted(methods, key=str)}
         for name, method in chosen.items():
-            require_method(name, method)
+            require_method(f"methods[{name!r}]", method)
         known = instance(problem, index)
         if known is not None and not isinstance(known, Problem):
             raise TypeError(f"`problem` must be a performative.Problem, but got {known!r}")
@@ -185,12 +185,12 @@ def make_worlds(
     return [World(nodes, place, Truth.of(known, place, best, steps, outside)) for nodes, place, known, best in parts]
 
 
-def require_method(name: str, method: Any) -> None:
-    """Refuse what does not have the parts of a method."""
+def require_method(argument: str, method: Any) -> None:
+    """Refuse what does not have the parts of a method; `argument` is where it was given."""
     methodic = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
     if not methodic or not isinstance(getattr(method, "problem", None), Problem):
         raise TypeError(
-            f"`methods[{name!r}]` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
+            f"`{argument}` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
             f"problem, but got {method!r}"
         )
 

@@ -17,6 +17,7 @@ from performative import __version__
 from performative.precision import in_float64
 from performative.primal_dual import Method
 from performative.pytrees import as_node
+from performative.simulation import require_method
 from performative.study import identity as identities
 from performative.study import samples as told_samples
 from performative.study.calls import Calls
@@ -92,7 +93,8 @@ class Study:
         """
         _check_name(name)
         seed = whole("seed", seed, 0, MOST_SEED)
-        calls = Calls(as_node(_required(method)), seed)
+        require_method("method", method)
+        calls = Calls(as_node(method), seed)
         identities.require_usable(method.problem)
         points = identities.new_points(method.problem)
         calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
@@ -117,7 +119,8 @@ class Study:
         _check_name(name)
         store = Store.open(path, name, readonly)
         try:
-            method = _described(store, name) if method is None else _required(method)
+            method = _described(store, name) if method is None else method
+            require_method("method", method)
             _require_same(store, name, as_node(method))
             return cls(store, name, method)
         except BaseException:
@@ -440,13 +443,6 @@ class Study:
             raise ValueError(
                 f"`samples` must hold {self._first_width} numbers each, as in earlier rounds, but got {data.shape[2]}"
             )
-
-
-def _required(method: Any) -> Any:
-    missing = [part for part in ("problem", "init", "ask", "tell", "wanted") if not hasattr(method, part)]
-    if missing or isinstance(method, type):
-        raise TypeError(f"`method` must be one such as performative.safe_apda(problem), but got {shown(method)}")
-    return method
 
 
 def _check_name(name: str) -> None:
