@@ -24,10 +24,11 @@ import numpy as np
 
 import performative as pf
 from benchmarks.peers import numba_fused, numpy_plain, numpy_vectorised
-from performative import engine
-from performative.experiments import regression, reproduce
-from performative.metrics import Truth
-from performative.precision import precise
+from performative.experiments import reproduce
+from performative.numerics.precision import precise
+from performative.problems import regression
+from performative.simulation import engine
+from performative.truth.metrics import Truth
 
 METHODS = ["apda", "pd-ps", "oracle"]
 REALIZATIONS = 100

@@ -12,7 +12,7 @@ DIRECTORY = Path(__file__).parent.parent / "docs" / "compare"
 
 def table(summary):
     """Regret per deployment, a line a problem; bold where no method is better, † where constraints were broken."""
-    from performative.contenders import CONTENDERS
+    from performative.comparison.contenders import CONTENDERS
 
     lines = [f"| | {' | '.join(CONTENDERS)} |", "|---" * (len(CONTENDERS) + 1) + "|"]
     for problem, rows in summary["problems"].items():

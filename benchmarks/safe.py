@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import time
@@ -17,11 +18,12 @@ import xarray as xr
 import performative as pf
 from performative import steps
 from performative.constraints import Linear, Proximity
-from performative.experiments import portfolio, regression
-from performative.experiments.instance import random_source
+from performative.estimators.regression import LeastSquares, Regression
 from performative.experiments.reproduce import reproduce
-from performative.pytrees import changed, pytree
-from performative.safe import Regression, SafePrimalDual
+from performative.exploration import Fading, Scales
+from performative.numerics.pytrees import changed, pytree
+from performative.problems import portfolio, regression
+from performative.problems.instance import random_source
 
 OUT = Path(__file__).parent.parent / "docs" / "safe"
 DEPLOYMENTS, REALIZATIONS = 1_000_000, 20
@@ -140,34 +142,36 @@ class Anywhere:
         return candidate
 
 
-@pytree("structured", "unmoved", "samples", "reservoir")
-class Steady(SafePrimalDual):
+@pytree()
+class Steady(Fading):
     """Exploration that does not fade."""
 
-    def noise_level(self, state: Any) -> jax.Array:
+    def level(self, scales: Scales, rounds: jax.Array, dimension: int) -> jax.Array:
         """σ instead of σ·t^(−1/4)."""
-        return super().noise_level(state) * jnp.maximum(state.round, 1).astype(jnp.float64) ** 0.25
+        return super().level(scales, rounds, dimension) * rounds**0.25
 
 
-@pytree("structured", "unmoved", "samples", "reservoir")
-class Descending(SafePrimalDual):
+@pytree("unmoved", "structured", "reservoir")
+class Descending(LeastSquares):
     """Stochastic descent on the squared error, step 2/(t + 2(d + 2)) per unit of exploration, instead of regression."""
 
-    def _regressed(self, belief: Regression, decision: jax.Array, samples: jax.Array) -> tuple[Regression, jax.Array]:
-        after, surprise = super()._regressed(belief, decision, samples)
-        step = decision - belief.decision
-        size = jnp.maximum(jnp.sum(step * step) / self.normals, 1e-300)
-        rate = 2.0 / (belief.count + 2.0 * (self.normals + 2)) / size
+    def update(self, belief: Regression, decision: jax.Array, samples: jax.Array) -> tuple[Regression, jax.Array]:
+        """One step of descent."""
+        after, surprise = super().update(belief, decision, samples)
+        step, d = decision - belief.decision, decision.shape[0]
+        size = jnp.maximum(jnp.sum(step * step) / d, 1e-300)
+        rate = 2.0 / (belief.count + 2.0 * (d + 2)) / size
         slope = jax.vjp(lambda effect: self.shift(effect, rate * step), belief.effect)[1](surprise)[0]
         return changed(after, effect=belief.effect + slope), surprise
 
 
-@pytree("structured", "unmoved", "samples", "reservoir")
-class Frozen(SafePrimalDual):
-    """The mean and covariance of the first 1,000 deployments for ever, as with base samples drawn once."""
+@pytree("unmoved", "structured", "reservoir")
+class Frozen(LeastSquares):
+    """The mean and covariance of the first 1,000 deployments from then on, as with base samples drawn once."""
 
-    def _regressed(self, belief: Regression, decision: jax.Array, samples: jax.Array) -> tuple[Regression, jax.Array]:
-        after, surprise = super()._regressed(belief, decision, samples)
+    def update(self, belief: Regression, decision: jax.Array, samples: jax.Array) -> tuple[Regression, jax.Array]:
+        """Only the effect is learned further."""
+        after, surprise = super().update(belief, decision, samples)
         late = belief.count >= WARMUP
         keep: Callable[[Any, Any], Any] = lambda old, new: jnp.where(late, old, new)  # noqa: E731
         return changed(
@@ -178,6 +182,11 @@ class Frozen(SafePrimalDual):
         ), surprise
 
 
+def of_kind(kind: type, part: Any) -> Any:
+    """The numbers of a part in another class."""
+    return kind(**{field.name: getattr(part, field.name) for field in dataclasses.fields(part)})
+
+
 def parts() -> dict[str, Any]:
     """Each part taken away alone, on one instance of each experiment (ε = 1), at 10⁵ deployments."""
     rows: dict[str, Any] = {}
@@ -185,12 +194,11 @@ def parts() -> dict[str, Any]:
         instance = module.instance(0, 0, 1.0, WARMUP)
         structure = {} if instance.shift is None else {"shift": instance.shift, "effect": instance.prior}
         full = pf.safe_apda(instance.truth, start=instance.start, **structure)
-        fields = {field: getattr(full, field) for field in full.__dataclass_fields__}
         methods = {
             "safe_apda": full,
-            "without fading exploration": Steady(**fields),
-            "without regression (stochastic descent)": Descending(**fields),
-            "without recycling (1,000 base samples)": Frozen(**fields),
+            "without fading exploration": changed(full, exploration=of_kind(Steady, full.exploration)),
+            "without regression (stochastic descent)": changed(full, learner=of_kind(Descending, full.learner)),
+            "without recycling (1,000 base samples)": changed(full, learner=of_kind(Frozen, full.learner)),
             "without safety": changed(full, safety=Anywhere()),
         }
         rows[name] = {}

@@ -12,9 +12,9 @@ import numpy as np
 
 import performative as pf
 from performative import theory
-from performative.experiments import portfolio, regression
-from performative.experiments.instance import Instance
-from performative.pytrees import changed
+from performative.numerics.pytrees import changed
+from performative.problems import portfolio, regression
+from performative.problems.instance import Instance
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

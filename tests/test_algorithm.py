@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative.precision import precise
-from performative.randomness import new_key
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
 
 D, K, N = 2, 3, 7
 MATRIX = np.array([[1.0, 0.3], [0.3, 2.0]])
@@ -88,7 +88,7 @@ def warmed(method, base, effect):
     """The method's belief after a warm-up with `base`, with the effect put in its place."""
     state = method.init(new_key(0))
     state = method.tell(state, method.ask(state, new_key(1)), base[None])
-    from performative.pytrees import changed
+    from performative.numerics.pytrees import changed
 
     return changed(state.belief, effect=jnp.asarray(effect))
 
@@ -126,9 +126,9 @@ def test_gradients_against_finite_differences_of_the_empirical_risk(loss_functio
 
 def errors_of_estimate(sign, dimension, width, rounds, lanes, step):
     """‖Â_t − A‖² averaged over lanes, by the library's own update with the given sign."""
-    from performative.environments import apply_effect
     from performative.estimators import PairedLeastSquares
-    from performative.pytrees import callable_node
+    from performative.numerics.pytrees import callable_node
+    from performative.shifts import apply_effect
 
     learner = PairedLeastSquares(callable_node(apply_effect), callable_node(step), None, 1.0)
     random = np.random.default_rng(3)

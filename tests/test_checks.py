@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative import checks, precision
-from performative.pytrees import changed, pytree
-from performative.randomness import standard_normal
+from performative import checks
+from performative.checks import suite
+from performative.checks import trial as trials
+from performative.numerics import precision
+from performative.numerics.pytrees import changed, pytree
+from performative.numerics.randomness import standard_normal
 from performative.validation import is_traced
 
 EFFECT = np.array([[-1.5, 0.3], [0.2, -1.0]])
@@ -37,7 +40,7 @@ METHODS = {  # a method that is added to the library is added here
     "oracle": lambda problem: pf.oracle(problem, warmup=20, effect=EFFECT),
     "safe_apda": pf.safe_apda,
     "repeated_gradient": pf.repeated_gradient,
-    "repeated_minimisation": lambda problem: pf.repeated_minimisation(problem, samples=5),
+    "repeated_minimization": lambda problem: pf.repeated_minimization(problem, samples=5),
     "two_stage": lambda problem: pf.two_stage(problem, stage=4, warmup=5),
     "perfgd": lambda problem: pf.perfgd(problem, family=pf.Normal(0.25 * np.ones(2)), memory=4),
     "score_gradient": lambda problem: pf.score_gradient(problem, log_density=density),
@@ -346,7 +349,7 @@ def failed(method):
 
 @precision.in_float64
 def one_check(name, method):
-    return checks._checked(name, checks.CHECKS[name], checks._Trial(method, ECHO, rounds=8, seed=0))
+    return suite._checked(name, checks.CHECKS[name], trials.Trial(method, ECHO, rounds=8, seed=0))
 
 
 def test_a_plain_method_passes_every_check_and_the_evidence_has_numbers():
@@ -450,8 +453,8 @@ def test_bad_arguments_are_refused():
 
 def test_a_number_that_is_not_one_agrees_with_nothing():
     zeros, unknown = np.zeros((4, 2)), np.full((4, 2), np.nan)
-    for first in (checks._Simulated(zeros, unknown), checks._Simulated(unknown, zeros)):
-        for second in (first, checks._Simulated(zeros, zeros)):
+    for first in (trials.Simulated(zeros, unknown), trials.Simulated(unknown, zeros)):
+        for second in (first, trials.Simulated(zeros, zeros)):
             assert not first.gap(second) <= 1.0
             assert not second.gap(first) <= 1.0
 
@@ -464,11 +467,11 @@ def test_checking_leaves_global_random_states_alone():
 
 def test_what_is_compared_with_is_what_simulate_runs():
     every = range(1, 9)
-    runs = pf.simulate({"method": EXPLORER}, checks._Unmeasured(ECHO), rounds=8, realizations=3, record=every).isel(
+    runs = pf.simulate({"method": EXPLORER}, trials.Unmeasured(ECHO), rounds=8, realizations=3, record=every).isel(
         method=0
     )
     with precision.precise():
-        trial = checks._Trial(EXPLORER, ECHO, rounds=8, seed=0)
+        trial = trials.Trial(EXPLORER, ECHO, rounds=8, seed=0)
         together, alone = trial.simulate((0, 1, 2)), trial.alone(1)
     np.testing.assert_allclose(np.moveaxis(together.decisions, -1, 0), runs.decision, rtol=1e-12)
     np.testing.assert_allclose(np.moveaxis(together.multipliers, -1, 0), runs.multipliers, rtol=1e-12)

@@ -14,7 +14,8 @@ import pytest
 import xarray as xr
 
 import performative as pf
-from performative import checks, comparison, contenders, problems
+from performative import checks, comparison, problems
+from performative.comparison import contenders
 
 ROOT = Path(__file__).parent.parent
 

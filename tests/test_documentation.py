@@ -24,7 +24,8 @@ def test_the_examples_of_the_readme_run_and_print_what_it_says(tmp_path):
 
 
 def test_every_name_in_the_algorithm_table_exists():
-    from performative import engine, estimators, exploration, primal_dual
+    from performative import estimators, exploration, primal_dual
+    from performative.simulation import engine
 
     homes = (engine, estimators, exploration, primal_dual)
     table = (ROOT / "docs" / "algorithm.md").read_text().split("\n\n")[1]

@@ -7,8 +7,8 @@ import pytest
 from scipy import optimize, special, stats
 
 import performative as pf
-from performative.precision import precise
-from performative.randomness import new_key
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
 
 
 def squared(theta, z):

@@ -11,8 +11,11 @@ import pytest
 from jax.tree_util import Partial
 
 import performative as pf
-from performative import constraints, simulation, steps
-from performative.precision import precise
+from performative import constraints, steps
+from performative.numerics.precision import precise
+from performative.simulation import simulate as simulating
+from performative.simulation import worlds
+from performative.simulation.dataset import recorded_rounds
 
 NAN, INF = float("nan"), float("inf")
 KEY = jax.random.key(0)
@@ -370,7 +373,7 @@ def test_an_optimum_is_refused_a_bad_start(find):
         ({"samples": 0}, "`samples` must be a whole number >= 1, but got samples=0"),
         ({"start": [NAN, 0.0]}, "`start` must be finite, but got nan at index [0]"),
         ({"start": [[0.0, 0.0]]}, "`start` must have 1 axes, but got shape (1, 2)"),
-        ({"start": [0.0, 0.0, 0.0]}, "has dimension 2, but 3 is needed for the `effect`, `start`"),
+        ({"start": [0.0, 0.0, 0.0]}, "has dimension 2, but `start` is for decisions of 3 numbers"),
         ({"start": [2.0, 0.0]}, "`start` must lie in the decision set"),
     ],
 )
@@ -387,7 +390,7 @@ def test_bad_options_of_a_method_are_refused(make, options, message):
         ({"exploration": NAN}, "`exploration` must be finite, but got nan"),
         ({"effect": [[NAN, 0.0]]}, "`effect` must be finite, but got nan at index [0, 0]"),
         ({"effect": [1.0, 2.0]}, "`effect` must have 2 axes, but got shape (2,)"),
-        ({"effect": np.ones((2, 3))}, "has dimension 2, but 3 is needed for the `effect`, `start`"),
+        ({"effect": np.ones((2, 3))}, "has dimension 2, but `effect` is for decisions of 3 numbers"),
         ({"shift": lambda effect, theta: effect @ theta}, "`effect` must be given with `shift`"),
     ],
 )
@@ -511,8 +514,8 @@ def no_work(monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("work was done before the arguments were checked")
 
-    monkeypatch.setattr(simulation, "performative_optimum", never)
-    monkeypatch.setattr(simulation, "run_jobs", never)
+    monkeypatch.setattr(worlds, "performative_optimum", never)
+    monkeypatch.setattr(simulating, "run_jobs", never)
 
 
 METHODS = {"apda": pf.apda(PROBLEM, warmup=2)}
@@ -544,7 +547,7 @@ def test_bad_options_of_a_simulation_are_refused_before_any_work(options, messag
 
 
 def test_the_number_of_records_may_be_a_numpy_integer():
-    assert simulation.recorded_rounds(100, np.int64(5)) == simulation.recorded_rounds(100, 5)
+    assert recorded_rounds(100, np.int64(5)) == recorded_rounds(100, 5)
 
 
 @pytest.mark.usefixtures("no_work")
@@ -643,15 +646,15 @@ def test_a_known_effect_that_does_not_fit_the_world_is_refused(rows):
 
 
 def test_one_problem_in_one_world_is_solved_once_however_many_instances(monkeypatch):
-    solve, solved = simulation.performative_optimum, []
+    solve, solved = worlds.performative_optimum, []
 
     def counted(*arguments):
         solved.append(arguments)
         return solve(*arguments)
 
-    monkeypatch.setattr(simulation, "performative_optimum", counted)
+    monkeypatch.setattr(worlds, "performative_optimum", counted)
     with precise():
-        simulation.make_worlds({"apda": [pf.apda(PROBLEM, step=step) for step in (0.1, 0.2, 0.3)]}, WORLD, None, None)
+        worlds.make_worlds({"apda": [pf.apda(PROBLEM, step=step) for step in (0.1, 0.2, 0.3)]}, WORLD, None, None)
     assert len(solved) == 1
 
 

@@ -15,11 +15,11 @@ from jax.tree_util import Partial
 from scipy import integrate, optimize, special, stats
 
 import performative as pf
-from performative import expectations, polynomial
-from performative.experiments import regression
-from performative.metrics import Truth
-from performative.precision import precise
+from performative.numerics import expectations, polynomial
+from performative.numerics.precision import precise
 from performative.problem import LossInData
+from performative.problems import regression
+from performative.truth.metrics import Truth
 
 K = 4
 FIXED = np.random.default_rng(0).normal(size=(K, K))

@@ -14,7 +14,8 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from performative.cli import app
-from performative.experiments import portfolio, regression, reproduce
+from performative.experiments import reproduce
+from performative.problems import portfolio, regression
 
 SMALL = {"rounds": 40, "realizations": 4, "methods": ("apda", "oracle")}
 
@@ -91,8 +92,8 @@ def test_first_round_is_one_and_worst_violation_is_the_largest(small_run):
 
 def test_the_investor_estimates_the_risk_from_the_very_samples_of_the_warm_up():
     """Ψ̂ is the covariance of round 0's samples: the method's problem and its belief hold the same numbers."""
-    from performative.engine import Batch, first_answer
-    from performative.precision import precise
+    from performative.numerics.precision import precise
+    from performative.simulation.engine import Batch, first_answer
 
     instance = portfolio.instance(5, 2, 1.0, reproduce.WARMUP)
     with precise():

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative import estimators, solver
-from performative.precision import precise
-from performative.randomness import new_key
+from performative import estimators
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
+from performative.solvers import augmented_lagrangian as solver
 
 EFFECT = np.array([[0.3, 0.1], [0.0, 0.2]])
 
@@ -68,8 +69,8 @@ def test_stable_point_methods_end_at_the_stable_point_and_not_at_the_optimum():
     methods = {
         "rgd": pf.repeated_gradient(problem, step=0.01, control=0.01, samples=20),
         "rgd, exact": pf.repeated_gradient(problem, step=0.05, control=0.01, environment=environment),
-        "rrm": pf.repeated_minimisation(problem, samples=2_000),
-        "rrm, exact": pf.repeated_minimisation(problem, environment=environment),
+        "rrm": pf.repeated_minimization(problem, samples=2_000),
+        "rrm, exact": pf.repeated_minimization(problem, environment=environment),
     }
     runs = pf.simulate(methods, environment, rounds=3_000, realizations=4)
     for name, tolerance in {"rgd": 0.02, "rgd, exact": 1e-3, "rrm": 0.01, "rrm, exact": 1e-6}.items():
@@ -104,11 +105,11 @@ def test_repeated_gradient_descent_diverges_where_the_reaction_is_stronger_than_
     np.testing.assert_allclose(np.linalg.norm(final, axis=-1), 10.0, rtol=1e-6)
 
 
-def test_repeated_minimisation_circles_where_the_reaction_is_strong():
+def test_repeated_minimization_circles_where_the_reaction_is_strong():
     """θ ← m + aθ with a = −1.5 jumps from end to end of Θ though the stable point m/(1 − a) is there; the optimum is missed."""
     problem = pf.Problem(loss, pf.Box([-2.0], [2.0]))
     environment = pf.LocationFamily(pf.Gaussian([0.5], [0.01]), [[-1.5]])
-    method = pf.repeated_minimisation(problem, environment=environment, start=[0.3])
+    method = pf.repeated_minimization(problem, environment=environment, start=[0.3])
     runs = pf.simulate({"rrm": method}, environment, rounds=60, realizations=1, record=range(1, 61))
     path = runs["decision"].isel({"method": 0, "realization": 0, "coordinate": 0}).values
     np.testing.assert_allclose(path[:3], [0.3, 0.5 - 1.5 * 0.3, 0.5 - 1.5 * 0.05], atol=1e-6)
@@ -116,7 +117,7 @@ def test_repeated_minimisation_circles_where_the_reaction_is_strong():
     assert np.all(path[-6:-1] * path[-5:] < 0)
     assert float(pf.stable_point(problem, environment).decision[0]) == pytest.approx(0.2, abs=1e-6)
     weak = pf.LocationFamily(pf.Gaussian([0.5], [0.01]), [[-0.5]])
-    calm = pf.simulate({"rrm": pf.repeated_minimisation(problem, environment=weak)}, weak, rounds=40)
+    calm = pf.simulate({"rrm": pf.repeated_minimization(problem, environment=weak)}, weak, rounds=40)
     assert last(calm, "rrm")[0] == pytest.approx(0.5 / 1.5, abs=1e-5)
 
 
@@ -235,7 +236,7 @@ def test_the_solver_of_the_loop_agrees_with_cvxpy(scales, decisions):
         )
         with precise():
             risk = lambda theta, c=curvature, p=pull: 0.5 * theta @ (c @ theta) - p @ theta  # noqa: E731
-            solve = jax.jit(lambda theta, lam, p=problem, r=risk: solver.minimise(p, r, theta, lam, 5.0))
+            solve = jax.jit(lambda theta, lam, p=problem, r=risk: solver.minimize(p, r, theta, lam, 5.0))
             cold = solve(jnp.zeros(3), jnp.zeros(3))
             warm = solve(*cold)
         np.testing.assert_allclose(cold.decision, variable.value, atol=1e-4)
@@ -348,10 +349,10 @@ WIDE = pf.Problem(loss, pf.Box(np.zeros(4), np.ones(4)))
         (lambda p: pf.score_gradient(p, log_density=None), "the density being known, but got None"),
         (lambda p: pf.two_stage(p, stage=2), "`stage` must be a whole number >= 3"),
         (lambda p: pf.two_stage(p, shift=lambda a, x: a * x), "`effect` must be given with `shift`"),
-        (lambda p: pf.repeated_minimisation(p, samples=0), "`samples` must be a whole number >= 1"),
-        (lambda p: pf.repeated_minimisation(p, environment=3), "whose truth is known"),
+        (lambda p: pf.repeated_minimization(p, samples=0), "`samples` must be a whole number >= 1"),
+        (lambda p: pf.repeated_minimization(p, environment=3), "whose truth is known"),
         (lambda p: pf.saddle(p, ascending=[2]), "`ascending` must be at most 1"),
-        (lambda p: pf.repeated_minimisation(pf.Problem(loss, pf.Ball(1.0))), "dimension must be known"),
+        (lambda p: pf.repeated_minimization(pf.Problem(loss, pf.Ball(1.0))), "dimension must be known"),
     ],
 )
 def test_methods_say_what_they_cannot_serve(make, message):

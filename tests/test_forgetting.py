@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative.precision import precise
-from performative.randomness import new_key
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
 
 ROUNDS = 3000
 BEFORE, AFTER = np.array([[-1.0, 0.2], [0.1, -0.8]]), np.array([[-0.4, -0.3], [0.4, -1.5]])
@@ -94,7 +94,7 @@ def test_a_factor_of_one_changes_nothing():
     problem_ = problem()
     one, other = pf.safe_apda(problem_), pf.safe_apda(problem_, forgetting=1.0)
     assert jax.tree.structure(one) == jax.tree.structure(other)
-    assert one.memory is None
+    assert one.learner.memory is None
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative.precision import precise
-from performative.randomness import new_key
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
 
 VARIABLES = ("regret", "violation", "deviation", "estimation_error", "deployed_regret", "decision", "multipliers")
 
@@ -79,9 +79,9 @@ def test_fewer_realizations_and_rounds_are_a_part_of_more(small, reference):
 
 def test_an_interrupted_run_goes_on_to_the_same_bits(small, reference, tmp_path, monkeypatch):
     problem, world, effect = small
-    from performative import batches, engine
+    from performative.simulation import engine, runner
 
-    monkeypatch.setattr(batches, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(runner, "SAVE_EVERY", 0.0)
     run = {"rounds": 60, "realizations": 6, "seed": 3, "batch": 3, "chunk": 5, "checkpoint": tmp_path}
     advance, calls = engine.Batch.advance, []
 
@@ -106,7 +106,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(small, reference, tmp_path,
 def test_simulation_agrees_with_asking_and_telling_by_hand(small, reference):
     """The spine: a loop of ask, sample, tell on the same keys gives the simulation's numbers."""
     problem, world, effect = small
-    from performative.engine import round_keys
+    from performative.simulation.engine import round_keys
 
     lane = jax.random.fold_in(new_key(3), 4)
     for name, method in methods(problem, effect).items():

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from performative import lanes
-from performative.lanes import over_lanes
-from performative.precision import precise
+from performative.numerics import lanes
+from performative.numerics.lanes import constants as constants_apart
+from performative.numerics.lanes import interpreter, rules
+from performative.numerics.lanes.interpreter import over_lanes
+from performative.numerics.precision import precise
 
 LANES = 6
 _random = np.random.default_rng(0)
@@ -359,7 +361,7 @@ def test_as_many_lanes_as_entries_are_not_mistaken_for_entries():
 
 @pytest.mark.parametrize("unrolled", [0, 1 << 14])
 def test_contractions_agree_on_both_sides_of_the_size_limit(monkeypatch, unrolled):
-    monkeypatch.setattr(lanes, "UNROLLED", unrolled)
+    monkeypatch.setattr(rules, "UNROLLED", unrolled)
     agree(lambda m, v, t, u: (m @ v, v @ m, FIXED @ v, jnp.einsum("aij,ajk->kia", t, u)), M, V, T, U)
 
 
@@ -437,7 +439,7 @@ def constants(x):
 def test_constants_by_numpy_have_the_bits_of_compiled_ones(monkeypatch):
     with precise():
         ours = jax.tree.leaves(over_lanes(constants)(jnp.asarray(V)))
-        monkeypatch.setattr(lanes, "_PLAIN", {})
+        monkeypatch.setattr(constants_apart, "_PLAIN", {})
         theirs = jax.tree.leaves(over_lanes(constants)(jnp.asarray(V)))
     for one, other in zip(ours, theirs, strict=True):
         assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
@@ -445,8 +447,10 @@ def test_constants_by_numpy_have_the_bits_of_compiled_ones(monkeypatch):
 
 def test_constants_are_not_compiled(monkeypatch):
     reached = set()
-    by_numpy = lanes._by_numpy
-    monkeypatch.setattr(lanes, "_by_numpy", lambda *given: reached.add(given[0].primitive.name) or by_numpy(*given))
+    by_numpy = interpreter.by_numpy
+    monkeypatch.setattr(
+        interpreter, "by_numpy", lambda *given: reached.add(given[0].primitive.name) or by_numpy(*given)
+    )
     with precise():
         jax.make_jaxpr(over_lanes(constants))(jnp.asarray(V))
-    assert reached == set(lanes._PLAIN)
+    assert reached == set(constants_apart._PLAIN)

@@ -7,8 +7,10 @@ import pytest
 from jax.tree_util import Partial
 
 import performative as pf
-from performative import convex
-from performative.precision import precise
+from performative.numerics.precision import precise
+from performative.solvers.derivatives import Model
+from performative.solvers.kkt import Point
+from performative.solvers.sequential import below
 
 
 def mean_estimation(theta, z):
@@ -151,7 +153,7 @@ def test_optimum_on_every_set_satisfies_the_certificate(decisions):
     assert optimum.kkt_residual < 1e-8
     grid = np.random.default_rng(0).normal(size=(300, 2))
     for point in grid:
-        from performative.optimum import _projected
+        from performative.safety import _projected
 
         inside = _projected(problem.of_dimension(2), point)
         assert pf.performative_risk(problem, world, inside) >= optimum.risk - 1e-9
@@ -292,10 +294,10 @@ def test_a_stationary_point_that_curves_downwards_is_left(sign):
     assert optimum.local
 
     def risk(theta):
-        return convex.Model(np.sum(sign * theta**2), 2 * np.array(sign) * theta, 2 * np.diag(sign))
+        return Model(np.sum(sign * theta**2), 2 * np.array(sign) * theta, 2 * np.diag(sign))
 
     with precise():
-        left = convex.below(risk, problem, convex.Point(np.zeros(2), np.zeros(0), 0.0))
+        left = below(risk, problem, Point(np.zeros(2), np.zeros(0), 0.0))
     assert risk(left).value < -0.9
 
 

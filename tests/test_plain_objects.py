@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative.descriptions import describe
-from performative.precision import precise
-from performative.pytrees import pytree
+from performative.numerics.precision import precise
+from performative.numerics.pytrees import pytree
+from performative.provenance import describe
 
 
 class Plain:
@@ -237,7 +237,7 @@ def test_keyword_defaults_and_owners_are_part_of_a_description():
 
 def test_descriptions_do_not_depend_on_the_process():
     program = (
-        "import json; from performative.descriptions import describe\n"
+        "import json; from performative.provenance import describe\n"
         "class World:\n    def __init__(self): self.pull = 2.0\n    def sample(self, key, theta, n): return theta\n"
         "def loss(t, z): return t if z in {'a', 'b', 'c'} else helper(z)\n"
         "def helper(z): return loss(z, 'a')\n"

@@ -10,8 +10,8 @@ from scipy import optimize
 
 import performative as pf
 from performative import problems
-from performative.precision import precise
-from performative.randomness import new_key
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
 
 MAKERS = {**problems.PROBLEMS, "credit, free": functools.partial(problems.get, "credit", intercept="free")}
 DRAWS = 10_000

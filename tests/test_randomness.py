@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from performative import randomness
-from performative.precision import precise
+from performative.numerics import randomness
+from performative.numerics.precision import precise
 
 N = 1_000_000
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import performative as pf
-from performative.engine import round_keys
-from performative.experiments import portfolio, regression
 from performative.experiments.reproduce import reproduce
-from performative.precision import precise
-from performative.randomness import new_key, standard_normal
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key, standard_normal
+from performative.problems import portfolio, regression
+from performative.simulation.engine import round_keys
 
 ROUNDS, REALIZATIONS, WARMUP = 2000, 24, 1000
 STEP, CONTROL = 5e-3, 1.0

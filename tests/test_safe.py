@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import performative as pf
-from performative.precision import precise
-from performative.randomness import new_key
-from performative.safety import Pull, nearest
+from performative.estimators.standard_errors import _estimated
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
+from performative.safety import Pull
+from performative.solvers.feasibility import strictly_feasible
 
 EFFECT = np.array([[0.4, 0.1], [-0.2, 0.3]])
 
@@ -62,7 +64,7 @@ def test_what_is_pulled_is_feasible_and_what_is_feasible_stays(seed):
             pf.constraints.Quadratic(factor @ factor.T, random.uniform(0.01, 1.0), linear=0.01 * random.normal(size=d)),
         ],
     )
-    pull = Pull.of(problem)
+    pull = prepared(Pull(), problem)
     assert pull.quadratic
     with precise():
         drawn = random.normal(size=(50, d)) * 10 ** random.uniform(-2, 1, size=(50, 1))
@@ -85,7 +87,7 @@ def test_bisection_agrees_with_the_exact_way_and_serves_any_function():
         decided = []
         for constraint in (quadratic, same, bent):
             problem = pf.Problem(small_loss, pf.Box([-2.0, -2.0], [2.0, 2.0]), [constraint])
-            pull = Pull.of(problem, anchor=[-0.1, 0.1])
+            pull = prepared(Pull(), problem, anchor=[-0.1, 0.1])
             assert pull.quadratic == (constraint is quadratic)
             decided.append(pull(problem, candidate))
             assert float(jnp.max(problem.g(decided[-1]))) <= 0.0
@@ -100,7 +102,7 @@ def test_a_bent_quadratic_constraint_is_never_broken(size):
         pf.constraints.Linear([[size, 1], [size, -1]], 1.2 * size),
     ]
     problem = pf.Problem(small_loss, pf.Ball(3.0), limits)
-    pull = Pull.of(problem, anchor=[-1.0, 0.0])
+    pull = prepared(Pull(), problem, anchor=[-1.0, 0.0])
     assert not pull.quadratic
     candidates = np.random.default_rng(0).normal(size=(300, 2))
     candidates[0] = [0.671, -1.972]
@@ -152,6 +154,10 @@ def test_constraints_of_extremely_different_size_are_met():
         assert float(jnp.max(jax.vmap(problem.g)(jnp.asarray(decisions)))) <= 0.0
 
 
+def prepared(safety, problem, anchor=None):
+    return safety.prepared(problem, strictly_feasible(problem, anchor))
+
+
 def test_a_solver_that_fails_asks_for_an_anchor():
     limits = [pf.constraints.Linear([1e-6, 0.0], 0.3e-6), pf.constraints.Quadratic(1e9 * np.eye(2), 0.5e9)]
     problem, _ = small(constraints=limits)
@@ -165,27 +171,30 @@ def test_a_solver_that_fails_asks_for_an_anchor():
 
 def test_the_nearest_feasible_decision_by_cvxpy():
     problem, _ = small()
-    found = nearest(problem, [2.0, 1.0])
+    with precise():
+        found = np.asarray(prepared(pf.safety.Nearest(), problem)(problem, jnp.asarray([2.0, 1.0])))
     np.testing.assert_allclose(found, [1.0, 0.0], atol=1e-6)
     assert np.max(np.asarray(problem.g(found))) <= 0.0
     odd = pf.Problem(small_loss, pf.Ball(1.0), [pf.constraints.Function(lambda theta: 0.1 - jnp.sum(theta**2), "ring")])
     with pytest.raises(ValueError, match="constraint ring must have a convex form"):
-        nearest(odd.of_dimension(2), [0.0, 0.0])
+        prepared(pf.safety.Nearest(), odd.of_dimension(2), anchor=[0.8, 0.0])
 
 
 def test_the_nearest_decision_is_deployed_on_request():
     """Live and in a simulation; feasible, and never further from the candidate than the pull."""
     problem, environment = small()
-    method = pf.safe_apda(problem, safety="nearest", exploration=3.0)
+    method = pf.safe_apda(problem, safety=pf.safety.Nearest(), exploration=3.0)
     _, decisions, _ = told(method, environment, 12)
     with precise():
         assert float(jnp.max(jax.vmap(problem.g)(jnp.asarray(decisions)))) <= 0.0
         candidate = jnp.asarray([1.9, 0.3])
-        far = jnp.linalg.norm(Pull.of(problem)(problem, candidate) - candidate)
+        far = jnp.linalg.norm(prepared(pf.safety.Pull(), problem)(problem, candidate) - candidate)
         assert jnp.linalg.norm(method.safety(problem, candidate) - candidate) <= far + 1e-7
     runs = pf.simulate({"safe": method}, environment, rounds=5, realizations=2)
     assert float(runs["deployed_violation"].max()) == 0.0
-    with pytest.raises(ValueError, match="`safety` must be 'pull' or 'nearest'"):
+    with pytest.raises(
+        TypeError, match=r"`safety` must be a part such as performative.safety.Pull\(\), but got 'luck'"
+    ):
         pf.safe_apda(problem, safety="luck")
 
 
@@ -223,7 +232,7 @@ def test_the_regression_is_least_squares_over_every_deployment():
     method = pf.safe_apda(problem)
     states, decisions, samples = told(method, environment, 200)
     belief = states[-1].belief
-    z, scale = samples[:, 0], float(states[1].scale)
+    z, scale = samples[:, 0], float(states[1].scales.length)
     x, y = decisions - decisions.mean(axis=0), z - z.mean(axis=0)
     effect = np.linalg.solve(x.T @ x + scale**2 * np.eye(2), x.T @ y).T
     np.testing.assert_allclose(belief.effect, effect, rtol=1e-8)
@@ -285,7 +294,7 @@ def test_data_that_the_effect_cannot_move_make_it_known_sooner():
     shift = lambda a, theta: jnp.concatenate([jnp.zeros(1), a * theta])  # noqa: E731
     environment = pf.LocationFamily(pf.Gaussian(np.array([0.0, 1.0]), covariance), np.array([0.5]), shift)
     method = pf.safe_apda(problem, shift=shift, effect=np.zeros(1))
-    assert method.unmoved == (0,)
+    assert method.learner.unmoved == (0,)
     states, _, _ = told(method, environment, 400)
     known = method.confidence(states[-1])
     scatter, inverse = (np.asarray(part) for part in (states[-1].belief.scatter, states[-1].belief.inverse))
@@ -322,7 +331,7 @@ def test_units_do_not_matter(theta_unit, z_unit, loss_unit):
 
     (states, decisions, _), (_, plain, _) = run(theta_unit, z_unit, loss_unit), run(1.0, 1.0, 1.0)
     np.testing.assert_allclose(decisions / theta_unit, plain, rtol=1e-6, atol=1e-9)
-    assert float(states[-1].curvature) > 0
+    assert float(states[-1].scales.curvature) > 0
 
 
 # Regret.
@@ -386,7 +395,7 @@ def test_a_loss_that_is_not_quadratic_keeps_a_reservoir():
     problem = pf.Problem(loss, pf.Ball(4.0), [pf.constraints.Linear([1.0, 1.0], 1.0)])
     method = pf.safe_apda(problem, reservoir=64)
     states, decisions, samples = told(method, environment, 100)
-    kept = np.asarray(states[-1].belief.kept)
+    kept = np.asarray(states[-1].belief.reservoir)
     rows = np.concatenate([decisions, samples[:, 0]], axis=1)
     assert all(np.any(np.all(np.isclose(row, rows), axis=1)) for row in kept)
     assert len(np.unique(kept.round(9), axis=0)) > 50
@@ -420,7 +429,7 @@ def test_many_samples_a_deployment_with_a_reservoir():
     problem = pf.Problem(loss, pf.Ball(4.0), dimension=2)
     environment = pf.LocationFamily(pf.Gaussian(np.ones(2), np.ones(2)), -0.2 * np.eye(2))
     states, _, samples = told(pf.safe_apda(problem, samples=300, reservoir=200), environment, 3)
-    kept = np.asarray(states[-1].belief.kept)[:, 2:]
+    kept = np.asarray(states[-1].belief.reservoir)[:, 2:]
     everything = samples.reshape(-1, 2)
     assert all(np.any(np.all(np.isclose(row, everything), axis=1)) for row in kept)
     from_last = sum(np.any(np.all(np.isclose(row, samples[2]), axis=1)) for row in kept)
@@ -447,7 +456,9 @@ def test_standard_errors_cover_the_truth_across_a_constraint_that_binds():
 
             first = method.ask(method.init(key), key)
             state = method.tell(method.init(key), first, market.sample(jax.random.fold_in(key, 0), first[0], 20)[None])
-            return method._confident(jax.lax.scan(round_, state, jnp.arange(1, 60))[0], 10)
+            state = jax.lax.scan(round_, state, jnp.arange(1, 60))[0]
+            belief, ridge = state.belief, state.scales.length**2
+            return _estimated(method.learner, method.prediction, belief, state.decision, state.decision, ridge, 10)
 
         keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(0)))(jnp.arange(200))
         found, error, *_ = jax.jit(jax.vmap(run))(keys)
@@ -500,7 +511,7 @@ def test_a_reservoir_is_as_sure_as_what_it_holds():
     method = pf.safe_apda(problem, reservoir=50)
     states, _, _ = told(method, environment, 400)
     known, state = method.confidence(states[-1]), states[-1]
-    rows, effect, theta = (np.asarray(part) for part in (state.belief.kept, state.belief.effect, state.decision))
+    rows, effect, theta = (np.asarray(part) for part in (state.belief.reservoir, state.belief.effect, state.decision))
     losses = [loss(theta, row[1:] + effect @ (theta - row[:1])) for row in rows]
     assert known.risk_error >= np.std(losses) / np.sqrt(50)
     assert known.risk_error <= 1.5 * np.std(losses) / np.sqrt(50)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import performative as pf
-from performative.precision import precise
+from performative.numerics.precision import precise
 
 D = 4
 SETS = {

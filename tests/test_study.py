@@ -19,9 +19,9 @@ from benchmarks import soak
 
 import performative as pf
 from performative import losses
-from performative.engine import round_keys
-from performative.precision import precise
-from performative.randomness import new_key
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
+from performative.simulation.engine import round_keys
 from performative.study import (
     AlreadyTold,
     NotReproduced,

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import performative as pf
 from performative import losses
 from performative.cli import app
-from performative.precision import precise
+from performative.numerics.precision import precise
 from performative.study.spec import SpecError, describe
 
 ROOT = Path(__file__).parent.parent
@@ -138,7 +138,7 @@ def test_a_description_is_the_method_that_it_describes():
         'type = "apda"\nstep = 0.01\nwarmup = 5\nrecycle = true\nforgetting = 0.9',
         'type = "pd_ps"\nestimation_step = 0.1',
         'type = "repeated_gradient"\nsamples = 3',
-        'type = "repeated_minimisation"',
+        'type = "repeated_minimization"',
         'type = "two_stage"\nstage = 10',
         'type = "one_point"\nexploration = 0.2',
         'type = "two_point"\nstart = [1.0, 1.0]',

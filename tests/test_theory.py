@@ -16,8 +16,8 @@ from scipy.stats import wasserstein_distance
 
 import performative as pf
 from performative import theory
-from performative.precision import precise
-from performative.randomness import new_key
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
 
 TARGET = np.array([1.0, -0.5, 0.25])
 EFFECT = np.array([[0.4, 0.1, 0.0], [0.0, 0.3, 0.1], [0.1, 0.0, 0.2]])
@@ -236,7 +236,7 @@ def test_sensitivity_of_a_structured_effect():
 
 def test_the_sensitivity_of_the_regression_is_its_largest_block():
     """Slip 9: the concatenation of the μ_i has norm ε, the map θ ↦ (μ_iᵀθ_i) the norm max‖μ_i‖."""
-    from performative.experiments import regression
+    from performative.problems import regression
 
     environment = regression.instance(0, 0, 10.0, 1000).environment
     mu = np.asarray(environment.effect)
@@ -247,7 +247,7 @@ def test_the_sensitivity_of_the_regression_is_its_largest_block():
 
 def test_the_regression_loss_is_not_strongly_convex():
     """Slip 14: the Hessian of one task's ½(y − θᵀx)² has rank one in θ and in z."""
-    from performative.experiments import regression
+    from performative.problems import regression
 
     with precise():
         theta, z = (jnp.asarray(np.random.default_rng(0).normal(size=n)) for n in (30, 40))
@@ -516,7 +516,7 @@ def test_the_interval_for_delta():
 
 def test_the_experiments_fail_the_assumptions_that_they_fail():
     """Slips 13 and 14: −zᵀθ is linear in z; δ = 1 lies below the interval; PR is strongly convex all the same."""
-    from performative.experiments import portfolio
+    from performative.problems import portfolio
 
     instance = portfolio.instance(0, 0, 1.0, 1000)
     constants = theory.constants(instance.truth, instance.environment)
@@ -669,10 +669,10 @@ def test_the_command_reports_on_a_problem_file(tmp_path):
     ("text", "message"), [("problem = 1", "must define `problem`"), (None, "a Python file that exists")]
 )
 def test_the_command_refuses_what_is_no_problem(tmp_path, text, message):
-    from performative import checking
+    from performative.theory.report import load
 
     path = tmp_path / "mine.py"
     if text is not None:
         path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        checking.load(str(path))
+        load(str(path))

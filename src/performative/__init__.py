@@ -9,55 +9,65 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Alone": "exploration",
-    "apda": "methods",
+    "AlreadyTold": "errors",
+    "apda": "methods.paper",
     "Around": "exploration",
     "Ball": "sets",
     "Bernoulli": "environments",
     "Box": "sets",
-    "ClosedForm": "environments",
     "Budget": "sets",
+    "ClosedForm": "environments",
     "compare": "comparison",
-    "confidence_bounds": "field",
+    "confidence_bounds": "methods.confidence_bounds",
     "Deployment": "study",
     "Empirical": "environments",
     "Gaussian": "environments",
     "HalfSpace": "sets",
-    "InfeasibleProblem": "optimum",
+    "InfeasibleProblem": "errors",
     "LocationFamily": "environments",
     "LocationGame": "environments",
     "Mixture": "environments",
-    "NonFiniteWarning": "simulation",
+    "NonFiniteWarning": "errors",
     "Normal": "environments",
-    "NoStrictlyFeasibleDecision": "safety",
-    "one_point": "field",
-    "oracle": "methods",
+    "NoStrictlyFeasibleDecision": "errors",
+    "NotConforming": "errors",
+    "NotReproduced": "errors",
+    "one_point": "methods.zeroth_order",
+    "oracle": "methods.paper",
+    "OtherMethod": "errors",
     "Pair": "exploration",
     "ParametricFamily": "environments",
-    "pd_ps": "methods",
-    "perfgd": "field",
-    "performative_optimum": "optimum",
-    "performative_risk": "risk",
+    "pd_ps": "methods.paper",
+    "perfgd": "methods.perfgd",
+    "performative_optimum": "truth.optimum",
+    "performative_risk": "truth.risk",
+    "PerformativeError": "errors",
     "Poisson": "environments",
-    "PrimalDual": "primal_dual",
+    "PrimalDual": "methods.primal_dual",
     "Problem": "problem",
     "Product": "sets",
-    "QuadratureWarning": "environments",
+    "QuadratureWarning": "errors",
     "Reaction": "environments",
     "Reals": "sets",
-    "repeated_gradient": "field",
-    "repeated_minimisation": "field",
-    "saddle": "field",
-    "safe_apda": "methods",
-    "score_gradient": "field",
+    "repeated_gradient": "methods.repeated_gradient",
+    "repeated_minimization": "methods.repeated_minimization",
+    "saddle": "methods.saddle",
+    "safe_apda": "methods.safe_apda",
+    "score_gradient": "methods.score_gradient",
     "Simplex": "sets",
-    "simulate": "simulation",
-    "Solution": "optimum",
+    "simulate": "simulation.simulate",
+    "Solution": "solvers.kkt",
+    "SolverFailed": "errors",
+    "SpecError": "errors",
     "Sphere": "exploration",
-    "stable_point": "optimum",
+    "stable_point": "truth.stable_point",
     "strategic_response": "environments",
     "Study": "study",
-    "two_point": "field",
-    "two_stage": "field",
+    "StudyBusy": "errors",
+    "StudyDamaged": "errors",
+    "StudyError": "errors",
+    "two_point": "methods.zeroth_order",
+    "two_stage": "methods.two_stage",
 }
 _MODULES = (
     "checks",
@@ -115,28 +125,42 @@ if TYPE_CHECKING:
         Normal,
         ParametricFamily,
         Poisson,
-        QuadratureWarning,
         Reaction,
         strategic_response,
     )
-    from performative.exploration import Alone, Around, Pair, Sphere
-    from performative.field import (
-        confidence_bounds,
-        one_point,
-        perfgd,
-        repeated_gradient,
-        repeated_minimisation,
-        saddle,
-        score_gradient,
-        two_point,
-        two_stage,
+    from performative.errors import (
+        AlreadyTold,
+        InfeasibleProblem,
+        NonFiniteWarning,
+        NoStrictlyFeasibleDecision,
+        NotConforming,
+        NotReproduced,
+        OtherMethod,
+        PerformativeError,
+        QuadratureWarning,
+        SolverFailed,
+        SpecError,
+        StudyBusy,
+        StudyDamaged,
+        StudyError,
     )
-    from performative.methods import apda, oracle, pd_ps, safe_apda
-    from performative.optimum import InfeasibleProblem, Solution, performative_optimum, stable_point
-    from performative.primal_dual import PrimalDual
+    from performative.exploration import Alone, Around, Pair, Sphere
+    from performative.methods.confidence_bounds import confidence_bounds
+    from performative.methods.paper import apda, oracle, pd_ps
+    from performative.methods.perfgd import perfgd
+    from performative.methods.primal_dual import PrimalDual
+    from performative.methods.repeated_gradient import repeated_gradient
+    from performative.methods.repeated_minimization import repeated_minimization
+    from performative.methods.saddle import saddle
+    from performative.methods.safe_apda import safe_apda
+    from performative.methods.score_gradient import score_gradient
+    from performative.methods.two_stage import two_stage
+    from performative.methods.zeroth_order import one_point, two_point
     from performative.problem import Problem
-    from performative.risk import performative_risk
-    from performative.safety import NoStrictlyFeasibleDecision
     from performative.sets import Ball, Box, Budget, HalfSpace, Product, Reals, Simplex
-    from performative.simulation import NonFiniteWarning, simulate
+    from performative.simulation.simulate import simulate
+    from performative.solvers.kkt import Solution
     from performative.study import Deployment, Study
+    from performative.truth.optimum import performative_optimum
+    from performative.truth.risk import performative_risk
+    from performative.truth.stable_point import stable_point

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.precision import in_float64
-from performative.pytrees import assign, callable_node, pytree
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.validation import finite_array, jax_arrays, read_only, symmetric, whole
 
 

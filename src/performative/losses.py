@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.pytrees import assign, pytree
+from performative.numerics.pytrees import assign, pytree
 from performative.validation import finite_array
 
 

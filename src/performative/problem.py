@@ -11,8 +11,8 @@ import numpy as np
 from jax import Array
 
 from performative.constraints import Constraint, Function
-from performative.precision import in_float64
-from performative.pytrees import as_node, callable_node, changed, pytree
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import as_node, callable_node, changed, pytree
 from performative.sets import DecisionSet
 from performative.validation import jax_arrays, whole
 
@@ -109,6 +109,14 @@ class Problem:
         """The names of g_1, …, g_m, in order."""
         return tuple(name for item in self.constraints for name in item.names)
 
+    @property
+    def is_declared_convex(self) -> bool:
+        """Whether every constraint has a convex form that cvxpy knows."""
+        import cvxpy as cp
+
+        variable = cp.Variable(self.dimension)
+        return all(item.declare(variable) is not None for item in self.constraints)
+
     @in_float64
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
@@ -151,6 +159,22 @@ class Problem:
             raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}")
         if not jnp.issubdtype(result.dtype, jnp.floating):
             raise ValueError(f"`loss` must return a real number, but returned {result.dtype}")
+
+
+def with_dimension(problem: Problem, required: bool = True, **lengths: int | None) -> Problem:
+    """The problem with d fixed, which it knows itself or learns from whatever else tells it: a start, an effect, a world."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
+    for name, length in lengths.items():
+        if length is not None and problem.dimension not in (None, length):
+            raise ValueError(
+                f"the problem has dimension {problem.dimension}, but `{name}` is for decisions of {length} numbers"
+            )
+        if length is not None:
+            problem = problem.of_dimension(length)
+    if required and problem.dimension is None:
+        raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
+    return problem
 
 
 @pytree()

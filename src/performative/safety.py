@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from performative import convex, polynomial
-from performative.precision import in_float64
+from performative.numerics import polynomial
+from performative.numerics.arrays import Floats, as_field
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import pytree
 from performative.problem import Problem
-from performative.pytrees import pytree
-from performative.validation import Floats, finite_array
 
 MARGIN = 1e-9
 """How far below 0 every constraint is kept, as a share of the anchor's slack: room for rounding."""
@@ -22,19 +22,52 @@ CORRECTIONS = 6
 """Steps towards the violated constraints before the pull, which is then short."""
 
 
-class NoStrictlyFeasibleDecision(ValueError):
-    """No decision meets all constraints with room to spare; `slack` is the largest found, `blocking` who holds it back."""
+class Safety(Protocol):
+    """A way to keep deployments safe, before it is known for which problem."""
 
-    def __init__(self, slack: float, blocking: dict[str, float]) -> None:
-        self.slack, self.blocking = slack, blocking
-        super().__init__(
-            "a decision in the set with g(θ) < 0 must exist for a method that explores safely, but the largest slack found "
-            f"is {slack:.6g}; held back by: {', '.join(blocking)}"
-        )
+    def prepared(self, problem: Problem, anchor: Floats) -> PreparedSafety:
+        """The same for one problem, with a strictly feasible decision to fall back on."""
+
+
+class PreparedSafety(Protocol):
+    """Turns a candidate in Θ into a decision that may be deployed."""
+
+    @property
+    def anchor(self) -> Array:
+        """A decision that is known to be safe."""
+
+    def __call__(self, problem: Problem, candidate: Array) -> Array:
+        """A decision near a candidate in Θ that is safe to deploy."""
+
+
+@pytree()
+class Pull:
+    """Pull a candidate towards a strictly feasible decision, the anchor, until every constraint holds; see `PullTowards`."""
+
+    @in_float64
+    def prepared(self, problem: Problem, anchor: Floats) -> PullTowards:
+        """The pull towards `anchor`."""
+        margin = -MARGIN * np.asarray(problem.g(jnp.asarray(anchor)))
+        quadratic = problem.is_declared_convex and polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
+        return PullTowards(as_field(anchor), as_field(margin), bool(quadratic))
+
+
+@pytree()
+class Nearest:
+    """Take the feasible decision nearest to a candidate, by cvxpy: for live use. Constraints must have a convex form."""
+
+    def prepared(self, problem: Problem, anchor: Floats) -> NearestFeasible:
+        """The projection on the feasible set of a problem."""
+        import cvxpy as cp
+
+        for item in problem.constraints:
+            if item.declare(cp.Variable(problem.dimension)) is None:
+                raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
+        return NearestFeasible(Pull().prepared(problem, anchor))
 
 
 @pytree("quadratic")
-class Pull:
+class PullTowards:
     """Towards a strictly feasible `anchor` until every g_i ≤ −margin_i.
 
     Where g is quadratic and convex the way is found exactly, from the root of a quadratic; otherwise by bisection that never
@@ -42,34 +75,9 @@ class Pull:
     finite there, the anchor itself is deployed.
     """
 
-    anchor: Any
-    margin: Any
-    quadratic: Any
-
-    @staticmethod
-    @in_float64
-    def of(problem: Problem, anchor: Any = None) -> Pull:
-        """Towards the decision of largest slack, or the `anchor` given."""
-        if anchor is None:
-            try:
-                anchor, slack, blocking = convex.largest_slack(problem)
-            except convex.SolverFailed as error:
-                raise ValueError(
-                    f"the decision of largest slack must be found, but the solver failed; give an `anchor`: {error}"
-                ) from error
-        else:
-            anchor = finite_array("anchor", anchor, 1)
-            if anchor.shape != (problem.dimension,) or not problem.decisions.contains(anchor):
-                raise ValueError(f"`anchor` must lie in the decision set {problem.decisions}, but got {anchor}")
-            values = np.asarray(problem.g(jnp.asarray(anchor)))
-            slack = float(-np.max(values, initial=-np.inf))
-            blocking = {n: 1.0 for n, v in zip(problem.constraint_names, values, strict=True) if v >= 0}
-        if not slack > 0:
-            raise NoStrictlyFeasibleDecision(slack, blocking)
-        margin = -MARGIN * np.asarray(problem.g(jnp.asarray(anchor)))
-        convex_forms = not np.any(convex.undeclared(problem))
-        quadratic = convex_forms and polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
-        return Pull(np.asarray(anchor, dtype=np.float64), margin, bool(quadratic))
+    anchor: Array
+    margin: Array
+    quadratic: bool
 
     def __call__(self, problem: Problem, candidate: Array) -> Array:
         """A decision near a candidate in Θ that is safe to deploy."""
@@ -124,26 +132,16 @@ class Pull:
 
 
 @pytree()
-class Nearest:
+class NearestFeasible:
     """The feasible decision nearest to the candidate, by cvxpy, and a pull for what its tolerance leaves: for live use.
 
-    Closer than a pull alone and a thousand times slower. Constraints must have a convex form.
+    Closer than a pull alone and a thousand times slower.
     """
 
-    pull: Any
-
-    @staticmethod
-    def of(problem: Problem, anchor: Any = None) -> Nearest:
-        """With the pull towards the decision of largest slack, or the `anchor` given."""
-        import cvxpy as cp
-
-        for item in problem.constraints:
-            if item.declare(cp.Variable(problem.dimension)) is None:
-                raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
-        return Nearest(Pull.of(problem, anchor))
+    pull: PullTowards
 
     @property
-    def anchor(self) -> Any:
+    def anchor(self) -> Array:
         """The decision that is known to be safe."""
         return self.pull.anchor
 
@@ -169,10 +167,3 @@ def _projected(problem: Problem, candidate: Any) -> Floats:
     except cp.SolverError:
         return np.asarray(candidate)  # the pull makes it safe
     return np.asarray(candidate if theta.value is None else theta.value)
-
-
-@in_float64
-def nearest(problem: Problem, candidate: Any, anchor: Any = None) -> Floats:
-    """The feasible decision nearest to a candidate: what `Nearest` deploys."""
-    safety = Nearest.of(problem, anchor)
-    return np.asarray(safety(problem, jnp.asarray(finite_array("candidate", candidate, 1))))

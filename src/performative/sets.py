@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.precision import in_float64
-from performative.pytrees import assign, pytree
-from performative.validation import Floats, finite_array, positive, read_only, whole
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import assign, pytree
+from performative.validation import finite_array, positive, read_only, whole
 
 
 class DecisionSet:

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from performative.precision import in_float64
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
 
-Floats = NDArray[np.float64]
 MOST_SEED = 2**63 - 1
 _LONGEST = 300
 Array = TypeVar("Array", bound=NDArray[Any])

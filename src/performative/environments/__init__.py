@@ -3,10 +3,12 @@
 from performative.environments.bases import Base, Empirical, Gaussian
 from performative.environments.closed_form import ClosedForm
 from performative.environments.discrete import Bernoulli, Poisson
-from performative.environments.families import Family, Mixture, Normal, ParametricFamily
+from performative.environments.families import Family, Normal, ParametricFamily
 from performative.environments.games import LocationGame
-from performative.environments.location import Environment, LocationFamily, apply_effect
-from performative.environments.reaction import QuadratureWarning, Reaction
+from performative.environments.location import LocationFamily
+from performative.environments.mixture import Mixture
+from performative.environments.protocol import Environment
+from performative.environments.reaction import Reaction
 from performative.environments.strategic import BestResponse, strategic_response
 
 __all__ = [
@@ -24,8 +26,6 @@ __all__ = [
     "Normal",
     "ParametricFamily",
     "Poisson",
-    "QuadratureWarning",
     "Reaction",
-    "apply_effect",
     "strategic_response",
 ]

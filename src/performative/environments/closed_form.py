@@ -8,10 +8,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from performative.descriptions import describe
-from performative.precision import in_float64
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.problem import Problem
-from performative.pytrees import assign, callable_node, pytree
+from performative.provenance import describe
 from performative.validation import is_traced, jax_arrays
 
 

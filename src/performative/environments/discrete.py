@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.numerics.pytrees import pytree
 from performative.problem import Problem
-from performative.pytrees import pytree
 from performative.validation import whole
 
 MOST_OUTCOMES = 4096

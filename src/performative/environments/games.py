@@ -10,7 +10,7 @@ import numpy as np
 from performative.environments.bases import Base, Empirical, Gaussian
 from performative.environments.location import LocationFamily
 from performative.environments.reaction import require_base
-from performative.pytrees import assign, pytree
+from performative.numerics.pytrees import assign, pytree
 from performative.validation import finite_array, whole
 
 

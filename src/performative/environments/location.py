@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from performative.environments.bases import Base
 from performative.environments.reaction import Reacting, require_base
-from performative.expectations import Pattern, hessian_pattern
-from performative.polynomial import is_analytic
-from performative.precision import in_float64
+from performative.numerics.arrays import Floats
+from performative.numerics.expectations import Pattern, hessian_pattern
+from performative.numerics.polynomial import is_analytic
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.problem import LossInData, Problem
-from performative.pytrees import assign, callable_node, pytree
-from performative.validation import Floats, finite_array, is_traced, jax_arrays
-
-Shift = Callable[[Any, Array], Array]
-
-
-class Environment(Protocol):
-    """Any world: the data that answer a decision, as random as the key and nothing else.
-
-    An environment whose randomness comes from standard normal numbers may offer `normals(n)`, how many n samples take, and
-    `respond(normals, theta)` as well, with `sample(key, theta, n) = respond(standard_normal(key, normals(n)), theta)`; a
-    simulation then draws for many rounds at once and shares the numbers between methods.
-    """
-
-    def sample(self, key: Array, theta: Array, n: int) -> Array:
-        """n samples (n, k) of Z ∼ D(θ)."""
-
-
-def apply_effect(effect: Array, theta: Array) -> Array:
-    """A θ: the shift of the paper, for a dense effect A (k, d)."""
-    return effect @ theta
-
-
-@in_float64
-def shift_tensor(shift: Shift, effect: Any, dimension: int) -> Floats:
-    """The shift as a tensor (k, p, d): it is bilinear in an effect of p numbers and a decision of d."""
-    tensor = np.asarray(_derivative(callable_node(shift), np.zeros(np.shape(effect)), np.zeros(dimension)))
-    return tensor.reshape(tensor.shape[0], -1, dimension)
-
-
-@jax.jit
-def _derivative(shift: Shift, effect: Array, theta: Array) -> Array:
-    return jax.jacfwd(lambda theta: jax.jacfwd(lambda effect: shift(effect, theta))(effect))(theta)
-
-
-def require_distinct(tensor: Floats) -> None:
-    """Refuse a shift under which some numbers of the effect cannot be told apart."""
-    gram = overlap(tensor)
-    if np.linalg.matrix_rank(gram) < len(gram):
-        raise ValueError("`shift` must tell all numbers of the effect apart, but some of them move the data alike")
-
-
-def overlap(tensor: Floats) -> Floats:
-    """The Gram matrix (p, p) of the matrices (k, d) that single numbers of the effect stand for."""
-    return np.einsum("kpd,kqd->pq", tensor, tensor)
+from performative.shifts import Shift, apply_effect
+from performative.validation import finite_array, is_traced, jax_arrays
 
 
 @pytree()

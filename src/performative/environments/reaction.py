@@ -11,29 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.environments.bases import (
-    Base,
-    Gaussian,
-    coarser_grids,
-    promised_accuracy,
-    standard_normal_nodes,
-)
-from performative.expectations import Moments, Pattern, Samples, hessian_pattern
-from performative.polynomial import is_analytic
-from performative.precision import in_float64
+from performative.environments.bases import Base, Gaussian
+from performative.environments.quadrature import coarser_grids, promised_accuracy, standard_normal_nodes
+from performative.errors import QuadratureWarning
+from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
+from performative.numerics.polynomial import is_analytic
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import assign, callable_node, pytree
+from performative.numerics.randomness import standard_normal
 from performative.problem import Problem
-from performative.pytrees import assign, callable_node, pytree
-from performative.randomness import standard_normal
 from performative.validation import caller_level, is_traced, jax_arrays
 
 React = Callable[[Array, Array], Array]
-
 LOOKS = 32
 """At how many decisions from all of Θ a quadrature is looked at."""
-
-
-class QuadratureWarning(UserWarning):
-    """A loss is averaged over a Gaussian base less accurately than the rule promises."""
 
 
 class Reacting:

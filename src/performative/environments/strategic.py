@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from performative.environments.bases import Base
 from performative.environments.reaction import Reaction, require_base
-from performative.pytrees import pytree
+from performative.numerics.pytrees import pytree
 from performative.validation import finite_array
 
 NEWTON = 30

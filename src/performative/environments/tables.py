@@ -9,7 +9,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from performative.validation import Floats, read_only
+from performative.numerics.arrays import Floats
+from performative.validation import read_only
 
 
 def is_pandas(value: Any, name: str) -> bool:

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from performative.expectations import Moments, QuadraticForm, Samples, from_samples, hessian_pattern
+from performative.estimators import reservoir
+from performative.numerics.expectations import Moments, QuadraticForm, Samples, from_samples, hessian_pattern
+from performative.numerics.pytrees import changed, pytree
 from performative.problem import LossInData
-from performative.pytrees import changed, pytree
 
 
 @pytree()
@@ -96,17 +97,10 @@ def _grown(joint: Moments, count: Array, points: Array) -> Moments:
 
 
 def _sampled(base: Base, points: Array) -> Samples:
-    """The reservoir after the new points: the i-th observation of all takes a uniform place among i, if it is one of ours."""
-    kept = base.observed.joint.points
-    seen = jnp.maximum(base.count, kept.shape[0]) + 1.0 + jnp.arange(points.shape[0])
-    keys = jax.vmap(lambda i: jax.random.fold_in(base.key, i.astype(jnp.int64)))(seen)
-    places = jnp.floor(jax.vmap(jax.random.uniform)(keys) * seen).astype(jnp.int64)
-
-    def put(kept: Array, arrival: tuple[Array, Array]) -> tuple[Array, None]:
-        place, point = arrival
-        return kept.at[place].set(point, mode="drop"), None
-
-    return Samples(jax.lax.scan(put, kept, (places, points))[0])
+    """The reservoir after the new points; the count stops growing in a base that forgets."""
+    rows = base.observed.joint.points
+    count = jnp.maximum(base.count, rows.shape[0])
+    return Samples(reservoir.with_rows(rows, base.key, points, count, count + 1.0))
 
 
 @pytree()

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from performative import steps
-from performative.pytrees import pytree
-
-
-class EffectEstimator(Protocol):
-    """Holds how data are believed to shift, and improves that belief round by round."""
-
-    shift: Any
-
-    @property
-    def pairs(self) -> bool:
-        """Whether it learns from pairs of decisions."""
-
-    def start(self, width: int, dimension: int) -> Array:
-        """Â₀ for samples of length `width` and decisions of length `dimension`."""
-
-    def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
-        """Â_t from Â_{t−1} and what was deployed (b, d) and observed (b, n, k) in round t."""
+from performative.numerics.pytrees import pytree
 
 
 @pytree("probe")

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
-from performative.pytrees import changed, pytree
-
-
-class GradientEstimator(Protocol):
-    """Any approximation of ∇PR: all that the robust primal-dual framework asks for."""
-
-    def init(self, problem: Problem, key: Array) -> Any:
-        """The belief before any data."""
-
-    def opening(self, belief: Any) -> int:
-        """How many samples a first deployment at θ = 0 must bring before anything else, or 0."""
-
-    def update(self, problem: Problem, belief: Any, decisions: Array, samples: Array, t: Array) -> Any:
-        """The belief after round t deployed `decisions` (b, d) and observed `samples` (b, n, k)."""
-
-    def check(self, belief: Any, decisions: Array, samples: Array) -> None:
-        """Refuse what `update` cannot take; the shapes are those of `tell`."""
-
-    def gradient(self, problem: Problem, belief: Any, theta: Array) -> Array:
-        """∇P̂R_t(θ)."""
 
 
 @pytree()

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from performative.estimators.sampled import require_decisions
+from performative.estimators.protocol import require_decisions
+from performative.estimators.regression import JointMoments
+from performative.numerics.pytrees import pytree
 from performative.problem import Problem
-from performative.pytrees import pytree
 
 
 @pytree()
@@ -112,12 +113,9 @@ class PerformativeGradient:
 
     def line(self, belief: Trajectory, theta: Array) -> tuple[Array, Array]:
         """∂f/∂θ (p, d) and f(θ) by least squares over the memory; directions that were not tried have slope 0."""
-        center, middle = jnp.mean(belief.decisions, axis=0), jnp.mean(belief.parameters, axis=0)
-        apart, moved = belief.decisions - center, belief.parameters - middle
-        scatter = apart.T @ apart
-        ridge = 1e-9 * jnp.trace(scatter) + 1e-300
-        slope = jnp.linalg.solve(scatter + ridge * jnp.eye(theta.shape[0]), apart.T @ moved).T
-        return slope, middle + slope @ (theta - center)
+        moments = JointMoments.of(belief.decisions, belief.parameters)
+        slope = moments.effect(1e-9 * jnp.trace(moments.scatter) + 1e-300)
+        return slope, moments.data + slope @ (theta - moments.decision)
 
     def check(self, belief: Trajectory, decisions: Array, samples: Array) -> None:
         """One decision a round, and samples of the family."""

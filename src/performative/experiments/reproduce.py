@@ -15,18 +15,25 @@ import jax
 import numpy as np
 
 from performative import __version__, steps
-from performative.batches import LANES, Job, Piece, check_cluster, finished_so_far, make_jobs, run_jobs
-from performative.engine import World
-from performative.experiments import portfolio, regression
-from performative.experiments.instance import Instance
-from performative.methods import apda, oracle, pd_ps, safe_apda
-from performative.metrics import Truth
-from performative.precision import precise
-from performative.simulation import recorded_rounds, report_failures, to_dataset
+from performative.methods.paper import apda, oracle, pd_ps
+from performative.methods.safe_apda import safe_apda
+from performative.numerics.precision import precise
+from performative.plotting.runs import experiment_figure
+from performative.plotting.style import save
+from performative.problems import portfolio, regression
+from performative.problems.instance import Instance
+from performative.simulation.checkpoints import finished_so_far
+from performative.simulation.dataset import recorded_rounds, report_failures, to_dataset
+from performative.simulation.engine import World
+from performative.simulation.jobs import LANES, Job, Piece, make_jobs
+from performative.simulation.processes import check_cluster
+from performative.simulation.runner import run_jobs
+from performative.truth.metrics import Truth
 from performative.validation import MOST_SEED, positive, whole
 
 if TYPE_CHECKING:
     import xarray as xr
+
 
 EXPERIMENTS: dict[str, ModuleType] = {regression.NAME: regression, portfolio.NAME: portfolio}
 METHODS = ("apda", "pd-ps", "oracle", "apda-recycle", "safe-apda")
@@ -170,14 +177,12 @@ SUMMARISED = (
 
 def write(dataset: xr.Dataset, directory: Path) -> None:
     """`results.nc`, `summary.json`, `figure.png` and `figure.pdf`."""
-    from performative import plotting
-
     directory.mkdir(parents=True, exist_ok=True)
     dataset.to_netcdf(directory / "results.nc", engine="netcdf4")
     (directory / "summary.json").write_text(json.dumps(summary(dataset), indent=2) + "\n")
-    figure = plotting.experiment_figure(dataset, EXPERIMENTS[dataset.attrs["experiment"]].TITLE)
-    plotting.save(figure, directory / "figure.png")
-    plotting.save(figure, directory / "figure.pdf")
+    figure = experiment_figure(dataset, EXPERIMENTS[dataset.attrs["experiment"]].TITLE)
+    save(figure, directory / "figure.png")
+    save(figure, directory / "figure.pdf")
 
 
 def _finished(jobs: list[Job], pieces: Sequence[Piece], experiment: str, sensitivities: Sequence[float]) -> xr.Dataset:

@@ -9,12 +9,11 @@ import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 
-from performative import convex
 from performative.environments import Normal, ParametricFamily
-from performative.optimum import Solution
-from performative.precision import in_float64
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
 from performative.problem import Problem
-from performative.validation import Floats
+from performative.solvers.kkt import Solution, kkt_residual
 
 ACCURACY = 1e-9
 """The largest KKT residual of an answer in closed form."""
@@ -59,12 +58,12 @@ def kkt_point(
     decision, multipliers = np.asarray(decision, np.float64), np.asarray(multipliers, np.float64)
     sizes = [float(np.linalg.norm(gradient(point))) for point in problem.decisions.spread(len(decision), 32)]
     scale = float(np.quantile(sizes, 0.25))
-    residual = convex.kkt_residual(problem, decision, multipliers / scale, gradient(decision) / scale)
+    residual = kkt_residual(problem, decision, multipliers / scale, gradient(decision) / scale)
     if not residual <= ACCURACY:
         raise ValueError(
             f"the options must lead to a KKT point inside the decision set, but {decision} has the residual {residual:.3g}"
         )
-    return Solution(decision, multipliers, np.float64(risk(decision)), np.float64(residual), False, message)
+    return Solution.of(decision, multipliers, risk(decision), residual, False, message)
 
 
 def log_density(world: ParametricFamily, z: Array, theta: Array) -> Array:

@@ -9,11 +9,12 @@ from jax.tree_util import Partial
 
 from performative.constraints import Linear
 from performative.environments import Gaussian, LocationFamily, Normal
+from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, normal_density
 from performative.problems.solving import active_set
 from performative.sets import Ball
-from performative.validation import Floats, positive
+from performative.validation import positive
 
 MEAN = np.array([1.5, 1.0])
 EFFECT = np.array([[-0.6, 0.4], [-0.4, -0.3]])

@@ -12,10 +12,11 @@ from jax.tree_util import Partial
 from scipy import optimize, special
 
 from performative.environments import Mixture, Normal, ParametricFamily
+from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, log_density
 from performative.sets import Box
-from performative.validation import Floats, positive
+from performative.validation import positive
 
 STEEPNESS, USUAL = 2.0, 1.0
 """Half of the customers are loyal at the usual price; the share falls at half the steepness there."""

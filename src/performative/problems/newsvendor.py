@@ -10,10 +10,11 @@ from jax.tree_util import Partial
 from scipy import stats
 
 from performative.environments import ClosedForm, Gaussian, LocationFamily, Normal
+from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, normal_density
 from performative.sets import Box
-from performative.validation import Floats, finite_array, positive
+from performative.validation import finite_array, positive
 
 DEMAND = 2.0
 MOST = 6.0

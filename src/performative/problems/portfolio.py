@@ -1,14 +1,79 @@
-"""The paper's second experiment: a portfolio that moves the market, its covariance known."""
+"""Multi-asset portfolio (the paper's second experiment).
+
+Ten assets. Investing moves returns, z = z̄ + Aθ + noise; weights lie in [0, 0.3] and must respect a budget, a bound on the
+bid-ask spread (liquidity) and a bound on the variance (risk), whose covariance the investor estimates from the warm-up.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import functools
 
-from performative.environments import Normal
-from performative.experiments import portfolio
-from performative.optimum import stable_point
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.tree_util import Partial
+
+from performative.constraints import Linear, Quadratic
+from performative.environments import Gaussian, LocationFamily, Normal
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import precise
+from performative.problem import Problem
 from performative.problems.case import Case, normal_density
-from performative.validation import MOST_SEED, Floats, positive, whole
+from performative.problems.instance import Instance, random_covariance, random_source
+from performative.sets import Box
+from performative.simulation.engine import first_answer
+from performative.truth.optimum import performative_optimum
+from performative.truth.stable_point import stable_point
+from performative.validation import MOST_SEED, positive, whole
+
+NAME = "portfolio"
+TITLE = "Multi-asset portfolio"
+ASSETS = 10
+MOST = 0.3
+SPREAD = 2.0
+RISK = 0.01
+
+
+def loss(xi: Array, theta: Array, z: Array) -> Array:
+    """−zᵀθ + ξ‖θ‖²."""
+    return -jnp.sum(z * theta) + xi * jnp.sum(theta * theta)
+
+
+def instance(seed: int, realization: int, sensitivity: float, warmup: int) -> Instance:
+    """One random instance; A and z̄ depend on the sensitivity ε, and ξ = ε."""
+    random = random_source(seed, realization)
+    covariance = random_covariance(random, ASSETS, 1 / ASSETS)
+    effect = random.normal(size=(ASSETS, ASSETS))
+    effect *= sensitivity / np.linalg.norm(effect, 2)
+    mean = 10 * sensitivity + random.uniform(size=ASSETS)
+    mean *= 2 / np.linalg.norm(mean)
+    spread = random.uniform(2.0, 4.0, size=ASSETS)
+    start = random.uniform(0.0, MOST, size=ASSETS)
+
+    environment = LocationFamily(Gaussian(mean, covariance), effect)
+    with precise():
+        observed = np.asarray(first_answer(environment, jnp.zeros(ASSETS), seed, realization, warmup))
+    truth = _problem(sensitivity, spread, covariance)
+    known = _problem(sensitivity, spread, np.cov(observed.T))
+    return Instance(known, truth, environment, performative_optimum(truth, environment), _feasible(known, start))
+
+
+def _problem(sensitivity: float, spread: Floats, covariance: Floats) -> Problem:
+    constraints = [
+        Linear(np.ones(ASSETS), 1.0, name="budget"),
+        Linear(spread, SPREAD, name="liquidity"),
+        Quadratic(covariance, RISK, name="risk"),
+    ]
+    return Problem(Partial(loss, np.float64(sensitivity)), Box(np.zeros(ASSETS), np.full(ASSETS, MOST)), constraints)
+
+
+def _feasible(problem: Problem, start: Floats) -> Floats:
+    """The point scaled down into the feasible set: each constraint is monotone along the ray."""
+    linear = [(item.coefficients[0] @ start) / item.bound[0] for item in problem.constraints[:2]]
+    risk = problem.constraints[2]
+    quadratic = np.sqrt(start @ risk.matrix @ start / risk.bound)
+    return start / functools.reduce(max, [1.0, *linear, quadratic])
+
 
 WARMUP = 1000
 
@@ -22,13 +87,13 @@ def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
     quadratic constraint neither point has a closed form: the optimum is the experiment's, by `performative_optimum`, and the
     stable point `stable_point`'s; the tests hold them against scipy.
     """
-    instance = portfolio.instance(
+    drawn = instance(
         whole("seed", seed, 0, MOST_SEED),
         whole("realization", realization, 0),
         positive("sensitivity", sensitivity),
         WARMUP,
     )
-    environment = instance.environment
+    environment = drawn.environment
     mean, covariance = np.asarray(environment.base.mean), np.asarray(environment.base.covariance)
     effect, xi = np.asarray(environment.effect), float(sensitivity)
 
@@ -37,13 +102,13 @@ def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
 
     return Case(
         name="portfolio",
-        title=portfolio.TITLE,
+        title=TITLE,
         reference="Yan and Cao 2023, Zero-Regret Performative Prediction Under Inequality Constraints, second experiment",
-        problem=instance.truth,
+        problem=drawn.truth,
         environment=environment,
         risk=risk,
-        optimum=instance.optimum,
-        stable=stable_point(instance.truth, environment),
+        optimum=drawn.optimum,
+        stable=stable_point(drawn.truth, environment),
         family=Normal(covariance),
         density=normal_density(mean, effect, covariance),
         known_effect=effect,

@@ -9,11 +9,12 @@ from jax.tree_util import Partial
 
 from performative.constraints import Linear
 from performative.environments import Gaussian, LocationFamily, Normal
+from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, normal_density
 from performative.problems.solving import active_set, box_rows
 from performative.sets import Box
-from performative.validation import Floats, positive
+from performative.validation import positive
 
 DEMAND = np.array([4.0, 5.0, 3.0])
 ELASTICITY = np.array([[-1.5, 0.3, 0.1], [0.2, -1.0, 0.2], [0.1, 0.3, -1.2]])

@@ -11,11 +11,12 @@ from jax.tree_util import Partial
 
 from performative.constraints import Linear
 from performative.environments import Gaussian, LocationGame, Normal
+from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, normal_density
 from performative.problems.solving import active_set, box_rows
 from performative.sets import Box
-from performative.validation import Floats, finite_array, positive
+from performative.validation import finite_array, positive
 
 DEMAND = np.array([1.5, 0.6, 1.2])
 OWN = np.array([[-1.2, 0.2, 0.0], [0.2, -0.8, 0.2], [0.0, 0.2, -1.0]])

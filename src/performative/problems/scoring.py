@@ -10,8 +10,8 @@ import numpy as np
 from jax import Array
 from scipy import special
 
+from performative.numerics.arrays import Floats
 from performative.problems.solving import newton
-from performative.validation import Floats
 
 
 def loss(penalty: Array, theta: Array, z: Array) -> Array:

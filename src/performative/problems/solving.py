@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from performative.validation import Floats
+from performative.numerics.arrays import Floats
 
 NEWTON = 100
 """Newton steps, at most."""

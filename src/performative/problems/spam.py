@@ -6,11 +6,12 @@ import numpy as np
 from jax.tree_util import Partial
 
 from performative.environments import Empirical, strategic_response
+from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point
 from performative.problems.scoring import Scoring, loss
 from performative.sets import Ball
-from performative.validation import Floats, positive
+from performative.validation import positive
 
 ROWS = 100
 TYPICAL = np.array([1.2, 0.8])

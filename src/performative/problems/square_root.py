@@ -8,10 +8,11 @@ from jax import Array
 from jax.tree_util import Partial
 
 from performative.environments import Normal, ParametricFamily
+from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, log_density
 from performative.sets import Box
-from performative.validation import Floats, positive
+from performative.validation import positive
 
 LEAST, MOST = -0.95, 1.0
 FLOOR = 0.01

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -17,19 +17,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.convex import SolverFailed
-from performative.methods import safe_apda
-from performative.optimum import performative_optimum, stable_point
-from performative.precision import in_float64
+from performative.errors import SolverFailed
+from performative.estimators.prediction import Prediction
+from performative.estimators.regression import JointMoments, LeastSquares, Regression
+from performative.estimators.standard_errors import Confidence, confidence
+from performative.methods.safe_apda import SafePrimalDual
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import callable_node, pytree
+from performative.numerics.randomness import new_key
 from performative.problem import Problem
-from performative.pytrees import changed, pytree
-from performative.randomness import new_key
-from performative.safe import Regression, SafePrimalDual
+from performative.shifts import apply_effect
+from performative.solvers.derivatives import DecoupledRisk
+from performative.solvers.kkt import Solution
 from performative.study.history import Round
-from performative.validation import Floats
 
 NORMAL = 1.959963984540054
 """Standard errors on each side of a 95 % interval."""
+RESERVOIR = 500
+"""How many of the last samples are averaged over where the loss is not quadratic in the data."""
 LAST = 2**14
 """On how many samples the least squares rests, at most."""
 
@@ -90,101 +96,96 @@ class Recent:
 
 @pytree("sure")
 class Believed:
-    """What is believed, as an environment whose risk can be minimised; whether there are standard errors of it."""
+    """The world as it is believed to be, a risk that can be minimized; `sure` says whether there are standard errors of it."""
 
-    method: Any
-    state: Any
-    sure: Any
-
-    def check(self, problem: Problem, theta: Any = None) -> None:
-        """The problem is the method's own."""
-
-    def risk(self, problem: Problem) -> Believed:
-        """The decoupled risk."""
-        return self
+    learner: LeastSquares
+    prediction: Prediction
+    regression: Regression
+    ridge: Array | float
+    sure: bool
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """The average loss of θ over the data that are predicted at `where`, or at θ itself."""
-        belief = self.state.belief
-        return self.method.predicted_risk(belief, belief.effect, theta, where)
+        return self.prediction.risk(self.regression, self.regression.effect, theta, where)
 
 
 @in_float64
 def believed(method: Any, state: Any, recent: Recent) -> Believed | None:
-    """What is believed once data have been told. As many decisions as they are long tell nothing of how sure that is."""
+    """What is believed once data have been told. As many decisions as they are long tell nothing of how sure that is.
+
+    Only a method that learns a structured effect knows better than least squares of the log: it knows the structure.
+    """
     different = recent.different()
     if not different:
         return None
     sure = different > method.problem.dimension
-    if isinstance(method, SafePrimalDual) and method.structured:
-        return Believed(method, state, sure)
-    problem = method.problem
-    free = Problem(problem.loss, problem.decisions, dimension=problem.dimension)
-    observer = safe_apda(free, start=problem.decisions.project(jnp.asarray(state.decision)))
-    fresh = observer.init(new_key(0))
-    rows = recent.rows(forgets(method))
-    return Believed(observer, changed(fresh, belief=_regressed(observer, fresh.belief.key, *rows)), sure)
+    if isinstance(method, SafePrimalDual) and method.learner.structured:
+        return Believed(method.learner, method.prediction, state.belief, state.scales.length**2, sure)
+    learner = LeastSquares(callable_node(apply_effect), None, False, (), None, RESERVOIR, None)
+    prediction = Prediction(method.problem.loss, learner.shift)
+    decisions, samples, weights = recent.rows(forgets(method))
+    quadratic = prediction.pattern(samples.shape[1], decisions.shape[1]) is not None
+    return Believed(learner, prediction, _regressed(decisions, samples, weights, not quadratic), 0.0, sure)
 
 
 def forgets(method: Any) -> float | None:
     """On how many samples the estimates of a method rest at most, if it forgets."""
-    found = getattr(method, "memory", None)
-    found = getattr(getattr(method, "estimator", None), "memory", None) if found is None else found
-    return None if found is None else float(found)
+    learner = getattr(method, "learner", None) or getattr(method, "estimator", None)
+    memory = getattr(learner, "memory", None)
+    return None if memory is None else float(memory)
 
 
-def _regressed(observer: SafePrimalDual, key: Any, decisions: Floats, samples: Floats, weights: Floats) -> Regression:
+def _regressed(decisions: Floats, samples: Floats, weights: Floats, with_reservoir: bool) -> Regression:
     """Least squares of samples (n, k) on decisions (n, d). What was never varied keeps an effect of 0 and a huge error."""
-    d, k, share = decisions.shape[1], samples.shape[1], (weights / weights.sum())[:, None]
-    center, mean = (share * decisions).sum(axis=0), (share * samples).sum(axis=0)
-    x, z, count = decisions - center, samples - mean, 1.0 / float(np.sum(share**2))
-    scatter = (share * x).T @ x
-    ridge = 1e-9 * max(float(np.trace(scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
-    inverse = np.linalg.inv(scatter + ridge * np.eye(d))
-    effect = (share * z).T @ x @ inverse
-    left = z - x @ effect.T
-    kept = None
-    if not observer.is_quadratic(k):
-        rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(observer.reservoir, int(count))) :]
-        kept = np.resize(rows, (observer.reservoir, d + k))
-    belief = Regression(
-        effect=effect,
-        count=np.float64(count),
-        decision=center,
-        data=mean,
-        inverse=inverse @ ((share * x).T @ (share * x)) @ inverse,
-        scatter=count * (share * left).T @ left,
-        kept=kept,
-        lean=np.zeros((k, 0)),
-        lean_inverse=np.zeros((0, 0)),
-        key=key,
+    d, k = decisions.shape[1], samples.shape[1]
+    share = weights / weights.sum()
+    moments = JointMoments.of(decisions, samples, share)
+    ridge = 1e-9 * max(float(np.trace(moments.scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
+    effect, count = moments.effect(ridge), 1.0 / float(np.sum(share**2))
+    inverse = np.linalg.inv(moments.scatter + ridge * np.eye(d))
+    x, z = decisions - moments.decision, samples - moments.data
+    left, weighted = z - x @ effect.T, share[:, None] * x
+    reservoir = None
+    if with_reservoir:
+        rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(RESERVOIR, int(count))) :]
+        reservoir = jnp.asarray(np.resize(rows, (RESERVOIR, d + k)))
+    return Regression(
+        effect=jnp.asarray(effect),
+        count=jnp.asarray(count),
+        decision=jnp.asarray(moments.decision),
+        data=jnp.asarray(moments.data),
+        inverse=jnp.asarray(inverse @ (weighted.T @ weighted) @ inverse),
+        scatter=jnp.asarray(count * (share[:, None] * left).T @ left),
+        reservoir=reservoir,
+        lean=jnp.zeros((k, 0)),
+        lean_inverse=jnp.zeros((0, 0)),
+        key=new_key(0),
     )
-    return jax.tree.map(jnp.asarray, belief)
 
 
 @in_float64
 def effect(world: Believed) -> tuple[Floats, Floats | None]:
     """The estimated effect and its standard errors, once there are such."""
-    known = _confidence(world, world.state.decision)
-    if known is None:
-        return np.asarray(world.state.belief.effect), None
-    return known.effect, known.effect_error
+    estimate = _confidence(world, world.regression.decision)
+    if estimate is None:
+        return np.asarray(world.regression.effect), None
+    return estimate.effect, estimate.effect_error
 
 
 @in_float64
 def predicted(world: Believed, decision: Any) -> Predicted:
     """The risk at a decision; its standard error is by the delta method."""
     decision = np.asarray(decision)
-    known = _confidence(world, decision)
+    estimate = _confidence(world, decision)
     risk = float(_risks(world, decision[None])[0])
-    if known is None or not math.isfinite(known.risk_error):
+    if estimate is None or not math.isfinite(estimate.risk_error):
         return Predicted(decision, risk, None, None)
-    return Predicted(decision, risk, risk - NORMAL * known.risk_error, risk + NORMAL * known.risk_error)
+    return Predicted(decision, risk, risk - NORMAL * estimate.risk_error, risk + NORMAL * estimate.risk_error)
 
 
-def solved(world: Believed, problem: Problem, which: str) -> Predicted | None:
-    """The "optimum" or the "stable" point of the world as believed, or None where none is found."""
-    solver = performative_optimum if which == "optimum" else stable_point
+@in_float64
+def solved(world: Believed, problem: Problem, solver: Callable[[Problem, DecoupledRisk], Solution]) -> Predicted | None:
+    """The `minimum` or the `fixed_point` of the risk as it is believed to be, or None where none is found."""
     try:
         decision = solver(problem, world).decision
     except (SolverFailed, ValueError, ArithmeticError):
@@ -206,10 +207,11 @@ def _risks(world: Believed, decisions: Array) -> Array:
     return jax.lax.map(world, decisions)
 
 
-def _confidence(world: Believed, decision: Any) -> Any:
+def _confidence(world: Believed, decision: Any) -> Confidence | None:
     if not world.sure:
         return None
+    theta = jnp.asarray(decision)
     try:
-        return world.method.confidence(changed(world.state, decision=jnp.asarray(decision)))
+        return confidence(world.learner, world.prediction, world.regression, theta, theta, world.ridge)
     except ValueError:  # too few samples
         return None

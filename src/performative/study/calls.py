@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.precision import in_float64
-from performative.randomness import new_key
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
+from performative.numerics.randomness import new_key
 from performative.study.records import with_keys, without_keys
-from performative.validation import Floats
 
 
 class Calls:

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from performative.precision import in_float64
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
 from performative.study.belief import Believed
-from performative.validation import Floats
 
 SURE = 1e-4
 """How unlikely, were all well, the data must be before they are said to look wrong."""

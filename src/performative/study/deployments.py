@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from performative.numerics.arrays import Floats
 from performative.study.records import Arrays
-from performative.validation import Floats
 
 
 class Why(NamedTuple):

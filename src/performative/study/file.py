@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from performative.study.errors import StudyBusy, StudyDamaged, StudyError
+from performative.errors import StudyBusy, StudyDamaged, StudyError
 
 FORMAT = 1
 """The version of the file's format. A newer one is refused."""
 BUSY_SECONDS = 5.0
 """How long a writer waits for another one, which holds the file for one commit."""
 _APPLICATION = 0x70657266
-
 _SCHEMA = """
 CREATE TABLE studies (study INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE heads (study INTEGER PRIMARY KEY, seq INTEGER NOT NULL, digest BLOB NOT NULL);

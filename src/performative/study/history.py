@@ -10,9 +10,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from performative.precision import in_float64
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
 from performative.study.records import Arrays
-from performative.validation import Floats
 
 if TYPE_CHECKING:
     import xarray as xr

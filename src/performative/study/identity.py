@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from performative.precision import in_float64
+from performative.numerics.precision import in_float64
 from performative.study.records import Arrays, is_key
 
 TOLERANCE = 1e-9
@@ -25,7 +25,6 @@ POINTS = 4
 """At how many points functions are compared."""
 _WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
-
 Identity = dict[str, Any]
 """Plain values and arrays by path."""
 

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from performative.pytrees import pytree
+from performative.numerics.pytrees import pytree
 
 Arrays = Mapping[str, NDArray[Any]]
 _LENGTH = struct.Struct("<I")

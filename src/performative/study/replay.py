@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from performative import __version__
+from performative.errors import NotReproduced
 from performative.study.calls import Calls
-from performative.study.errors import NotReproduced
 from performative.study.records import packed_tree, unpacked
 from performative.study.store import Store
 

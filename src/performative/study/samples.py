@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from performative.environments.tables import from_frame, is_pandas
-from performative.validation import Floats, finite_array, shown
+from performative.numerics.arrays import Floats
+from performative.validation import finite_array, shown
 
 MOST_NUMBERS = 2**25
 """The most numbers that one `tell` may bring: a quarter of a gigabyte."""

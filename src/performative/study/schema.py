@@ -153,7 +153,7 @@ class _OwnLoss(Table):
 
 
 class _Method(Table):
-    type: Literal["repeated_minimisation"]
+    type: Literal["repeated_minimization"]
     start: Row = _left_out
     samples: Count = _left_out
 

@@ -13,23 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from performative import constraints, field, losses, methods, sets
-from performative.convex import SolverFailed
+from performative import constraints, losses, sets
+from performative.errors import SolverFailed, SpecError
 from performative.loading import load
-from performative.optimum import require_feasible
-from performative.precision import in_float64
+from performative.methods.paper import apda, pd_ps
+from performative.methods.repeated_gradient import repeated_gradient
+from performative.methods.repeated_minimization import repeated_minimization
+from performative.methods.safe_apda import safe_apda
+from performative.methods.two_stage import two_stage
+from performative.methods.zeroth_order import one_point, two_point
+from performative.numerics.precision import in_float64
 from performative.problem import Problem
+from performative.safety import Nearest, Pull, Safety
+from performative.solvers.feasibility import require_feasible
 from performative.study.identity import require_usable
 from performative.study.schema import TABLES, Spec, Table, is_matrix, is_row
 from performative.validation import shown
-
-
-class SpecError(ValueError):
-    """What is wrong with a description: `lines` has one for each error, with its key and value."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        super().__init__("\n".join(lines))
 
 
 class Described(NamedTuple):
@@ -72,13 +71,12 @@ def describe(text: str) -> Described:
         wrong += _impossible(problem, options)
     if wrong:
         raise SpecError(wrong)
+    if "safety" in options:
+        options["safety"] = _SAFETY[options["safety"]]()
     try:
         return Described(spec.name, spec.seed, _MADE[options.pop("type")](problem, **options))
     except Exception as error:
         raise SpecError([f"method: {_said(error)}"]) from error
-
-
-# Each table by itself.
 
 
 def _parts(file: dict[str, Any]) -> dict[str, Any]:
@@ -130,9 +128,6 @@ def _line(key: str, item: Any) -> str:
         return f"{key}: must be a table, but got {shown(item['input'])}"
     rule = str(item["msg"]).removeprefix("Value error, ")
     return f"{key}: {rule[0].lower()}{rule[1:]}, but got {shown(item['input'])}"
-
-
-# The tables together.
 
 
 class _Length(NamedTuple):
@@ -227,6 +222,7 @@ _FILE = TypeAdapter(Spec)
 _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect",
 )  # fmt: skip
+_SAFETY: dict[str, Callable[[], Safety]] = {"pull": Pull, "nearest": Nearest}
 _MADE: dict[str, Callable[..., Any]] = {
     "box": sets.Box,
     "ball": sets.Ball,
@@ -239,12 +235,12 @@ _MADE: dict[str, Callable[..., Any]] = {
     "revenue": losses.Revenue,
     "portfolio_return": losses.PortfolioReturn,
     "pinball": losses.Pinball,
-    "safe_apda": methods.safe_apda,
-    "apda": methods.apda,
-    "pd_ps": methods.pd_ps,
-    "repeated_gradient": field.repeated_gradient,
-    "repeated_minimisation": field.repeated_minimisation,
-    "two_stage": field.two_stage,
-    "one_point": field.one_point,
-    "two_point": field.two_point,
+    "safe_apda": safe_apda,
+    "apda": apda,
+    "pd_ps": pd_ps,
+    "repeated_gradient": repeated_gradient,
+    "repeated_minimization": repeated_minimization,
+    "two_stage": two_stage,
+    "one_point": one_point,
+    "two_point": two_point,
 }

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from performative.precision import in_float64
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
+from performative.solvers.fixed_point import fixed_point
+from performative.solvers.minimum import minimum
 from performative.study import belief, cautions
 from performative.study.belief import Predicted, Recent
-from performative.validation import Floats
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from performative.study.deployments import Deployment
+
 
 MOST_ROWS = 8
 """Rows of the effect that are printed."""
@@ -133,8 +136,8 @@ def status(name: str, method: Any, state: Any, pending: Deployment | None, past:
         effect=effect,
         effect_error=effect_error,
         now=None if world is None else belief.predicted(world, decision),
-        stable=None if world is None else belief.solved(world, problem, "stable"),
-        optimum=None if world is None else belief.solved(world, problem, "optimum"),
+        stable=None if world is None else belief.solved(world, problem, fixed_point),
+        optimum=None if world is None else belief.solved(world, problem, minimum),
         exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"].values),
         next_action=_next(pending),
         warnings=tuple(warnings),

@@ -16,16 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from performative.errors import StudyDamaged, StudyError
 from performative.study import file, wal
-from performative.study.errors import StudyDamaged, StudyError
 
 _SHIFT = 40
 """Record `seq` of study number s has the key s·2⁴⁰ + seq: one tree, each study in one piece of it."""
 _DIGEST = 32
 _PIECE, _BYTES = 1000, 2**24
 """How many records, and about how many bytes of them, are read at once."""
-
-
 GATHER_SECONDS = 60.0
 """How long events may be in SQLite's log beside the file alone."""
 

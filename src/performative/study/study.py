@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from performative import __version__
-from performative.precision import in_float64
-from performative.primal_dual import Method
-from performative.pytrees import as_node
-from performative.simulation import require_method
+from performative.errors import AlreadyTold, OtherMethod, StudyError
+from performative.methods.protocol import Method, require_method
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import as_node
 from performative.study import identity as identities
 from performative.study import samples as told_samples
 from performative.study.calls import Calls
 from performative.study.deployments import Deployment, Told, asked_for, changes
-from performative.study.errors import AlreadyTold, OtherMethod, StudyError
 from performative.study.records import leaf_names, not_finite, packed, packed_tree, unpacked, unpacked_tree, with_keys
 from performative.study.replay import Replay, replay
 from performative.study.store import Moved, Store
-from performative.validation import MOST_SEED, Floats, shown, whole
+from performative.validation import MOST_SEED, shown, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from performative.study.status import Status
 
+
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Event = tuple[int, dict[str, Any], dict[str, NDArray[Any]]]
 """An event's number, header and arrays."""
-
 _PROBED = "probed: "
 
 
@@ -321,7 +321,7 @@ class Study:
 
     def plot(self) -> Figure:
         """Decisions, constraints, multipliers and losses over the deployments that were told."""
-        from performative.study.plot import figure
+        from performative.plotting.study import figure
 
         return figure(self.history())
 

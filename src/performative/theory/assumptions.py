@@ -11,14 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from performative import steps
-from performative.convex import constraint_curvature
 from performative.environments import LocationFamily
-from performative.optimum import performative_optimum
-from performative.precision import in_float64, precise
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64, precise
 from performative.problem import Problem
+from performative.solvers.derivatives import constraint_curvature
 from performative.theory import bounds
 from performative.theory.looking import STARTS, Look, least_eigenvalue, norm
-from performative.validation import Floats, positive, whole
+from performative.truth.optimum import performative_optimum
+from performative.validation import positive, whole
 
 NEEDED = (
     "2: Θ bounded",

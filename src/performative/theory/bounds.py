@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from performative.environments.location import Shift
-from performative.precision import in_float64
+from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
+from performative.shifts import Shift
 from performative.steps import control_interval
-from performative.validation import Floats, finite_array, positive, whole
+from performative.validation import finite_array, positive, whole
 
 
 @in_float64

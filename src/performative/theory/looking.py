@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from performative import polynomial
 from performative.environments import Gaussian, LocationFamily
-from performative.environments.location import overlap, shift_tensor
+from performative.numerics import polynomial
+from performative.numerics.arrays import Floats
+from performative.numerics.randomness import new_key, standard_normal
 from performative.problem import Problem
-from performative.randomness import new_key, standard_normal
+from performative.shifts import overlap, shift_tensor
 from performative.theory import bounds
-from performative.validation import Floats
 
 DRAWS = 4_000
 """Draws from a Gaussian base, where an average over it has no closed form."""

@@ -1,0 +1,214 @@
+"""The rules that every method keeps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.checks.trial import TOGETHER, Simulated, Trial, gap, global_random, leaves, same_bits
+from performative.numerics.pytrees import as_node
+from performative.problem import Problem
+
+AGREEMENT = 1e-9
+"""How far two ways to the same number may differ, as a share of the largest number of the run."""
+FEASIBLE = 1e-9
+"""How large g(θ) may be at a deployment of a method that claims to be safe."""
+
+
+class Broken(Exception):
+    """A rule that is not kept; its message is the evidence."""
+
+
+def _expect(kept: Any, evidence: str) -> None:
+    if not kept:
+        raise Broken(evidence)
+
+
+def _protocol(trial: Trial) -> str:
+    """A method has `init`, `ask`, `wanted`, `tell` and `problem`, and its state `round`, `decision` and `multipliers`.
+
+    Round 0 is a warm-up; a method without one starts in round 1. Decisions (d,), deployments (b, d) and multipliers (m,) are
+    finite, and multipliers are not negative. `wanted` is a whole number of samples.
+    """
+    for part in ("init", "ask", "wanted", "tell"):
+        _expect(callable(getattr(trial.given, part, None)), f"`{part}` must be a function of the method, but is not")
+    problem = getattr(trial.given, "problem", None)
+    _expect(isinstance(problem, Problem), f"`problem` must be a performative.Problem, but got {type(problem).__name__}")
+    problem, state = trial.method.problem, trial.start()
+    for part in ("round", "decision", "multipliers"):
+        _expect(hasattr(state, part), f"the state must have `{part}`, but {type(state).__name__} has not")
+    _expect(int(state.round) in (0, 1), f"the first round must be 0 or 1, but got {state.round}")
+    wanted = trial.method.wanted(state)
+    whole_number = isinstance(wanted, int | np.integer) and wanted >= 1
+    _expect(whole_number, f"`wanted` must be a whole number >= 1, but got {wanted!r}")
+    d, m = problem.dimension, len(problem.constraint_names)
+    asked = np.shape(trial.ask(state, trial.first(state)))
+    _expect(len(asked) == 2 and asked[0] >= 1 and asked[1] == d, f"`ask` must return (b, {d}), but returned {asked}")
+    for seen in trial.played:
+        for name, value, shape in (("decision", seen.decision, (d,)), ("multipliers", seen.multipliers, (m,))):
+            _expect(value.shape == shape, f"`{name}` must have shape {shape}, but got {value.shape} in round {seen.t}")
+            _expect(np.all(np.isfinite(value)), f"`{name}` must be finite, but got {value} in round {seen.t}")
+        least = np.min(seen.multipliers, initial=0.0)
+        _expect(least >= 0, f"`multipliers >= 0` must hold, but got {least:.3g} in round {seen.t}")
+        finite = np.all(np.isfinite(seen.deployed))
+        _expect(finite, f"`ask` must return finite numbers, but got {seen.deployed} in round {seen.t}")
+    count = sum(len(seen.deployed) for seen in trial.played)
+    return f"{count} deployments in {trial.rounds} rounds, d = {d}, m = {m}, all finite; no multiplier below 0"
+
+
+def _seeding(trial: Trial) -> str:
+    """All randomness is in the keys: the same ones give the same bits.
+
+    The random state of NumPy and of Python, which all programs share, is neither used nor changed. What explores does not explore
+    the same way in every round, as a method does that draws from one key of its own: with b ≤ d decisions it would never
+    see the other directions.
+    """
+    played = trial.played
+    rounds = [seen.deployed - seen.decision for seen in played[:-1] if seen.t >= 1]
+    explored = rounds[0]
+    stuck = len(explored) <= explored.shape[1] and np.any(explored) and len(rounds) > 1
+    stuck = stuck and all(other.shape == explored.shape and gap(other, explored) < 1e-9 for other in rounds)
+    _expect(
+        not stuck, f"`ask` must explore with its key, but every round deploys the decision plus {explored.tolist()}"
+    )
+    _expect_untouched(trial.random)  # since the very first run: what is compiled draws then, and never again
+    state = trial.start()
+    same = same_bits(leaves(state), leaves(trial.start()))
+    _expect(same, "`init` must give the same bits for the same key, but differs")
+    asked = [np.array(trial.ask(state, trial.first(state))) for _ in range(2)]
+    _expect(same_bits(asked[:1], asked[1:]), "`ask` must give the same bits for the same key, but differs")
+    kept = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        np.random.seed(1)  # noqa: NPY002
+        random.seed(1)
+        seeded = global_random()
+        again = trial.play()
+        _expect_untouched(seeded)
+    finally:
+        np.random.set_state(kept[0])  # noqa: NPY002
+        random.setstate(kept[1])
+    for one, other in zip(played, again, strict=True):
+        same = same_bits([*one.leaves, one.deployed], [*other.leaves, other.deployed])
+        _expect(same, f"a run must give the same bits for the same seed, but differs in round {one.t}")
+    return f"two runs of {trial.rounds} rounds gave the same bits; global random states untouched"
+
+
+def _purity(trial: Trial) -> str:
+    """`ask` and `tell` change neither the state nor the arrays they are handed; telling the same twice gives the same state.
+
+    Decisions and samples are handed over as NumPy arrays, which can be written to, as those of a live study can.
+    """
+    state = trial.start()
+    for t in range(trial.first(state), trial.rounds + 1):
+        before = leaves(state)
+        asked = trial.ask(state, t)
+        _expect(same_bits(before, leaves(state)), f"`ask` must not change the state, but did in round {t}")
+        decisions, samples = np.array(asked), np.array(trial.answer(state, asked, t))
+        handed = decisions.copy(), samples.copy()
+        told = trial.method.tell(state, *handed)
+        _expect(same_bits(before, leaves(state)), f"`tell` must not change the state, but did in round {t}")
+        for name, array, original in zip(("decisions", "samples"), handed, (decisions, samples), strict=True):
+            _expect(same_bits([array], [original]), f"`tell` must not change `{name}`, but did in round {t}")
+        again = trial.method.tell(state, *handed)
+        same = same_bits(leaves(told), leaves(again))
+        _expect(same, f"telling the same twice must give the same state, but differs in round {t}")
+        state = told
+    return f"{trial.rounds} rounds: states and arrays unchanged to the bit, every one told twice"
+
+
+def _identity(trial: Trial) -> str:
+    """Asking and telling by hand, with the noise of a simulation, gives the simulation's decisions and multipliers.
+
+    A method that offers `normals` and `decide` is simulated with them, so this is where they must agree with `ask`.
+    """
+    played = [seen for seen in trial.played if seen.t >= 1]
+    decisions = np.stack([seen.decision for seen in played[:-1]])
+    multipliers = np.stack([seen.multipliers for seen in played[1:]])
+    gap = Simulated(decisions, multipliers).gap(trial.alone(0))
+    how = f"differ by {gap:.1e} of the largest number over {trial.rounds} rounds"
+    _expect(gap <= AGREEMENT, f"simulation and ask/tell must agree to {AGREEMENT:g}, but {how}")
+    return f"simulation and ask/tell {how}"
+
+
+def _feasibility(trial: Trial) -> str:
+    """The current decision lies in Θ in every round.
+
+    For a method whose attribute `feasible` is True every deployment lies in Θ as well, and meets g(θ) ≤ 0 up to rounding.
+    """
+    problem = trial.method.problem
+    for seen in trial.played:
+        inside = problem.decisions.contains(seen.decision)
+        _expect(inside, f"the decision must lie in the set, but is {seen.decision} in round {seen.t}")
+    found = f"{len(trial.played)} decisions in the set"
+    if getattr(trial.method, "feasible", False) is not True:
+        return f"{found}; the method makes no claim for what it deploys"
+    deployed = [(seen.t, decision) for seen in trial.played for decision in seen.deployed]
+    worst = -np.inf
+    for t, decision in deployed:
+        inside = problem.decisions.contains(decision)
+        _expect(inside, f"a deployment must lie in the set, but is {decision} in round {t}")
+        value = np.max(np.asarray(problem.g(decision)), initial=-np.inf)
+        _expect(value <= FEASIBLE, f"`g <= {FEASIBLE:g}` must hold at a deployment, but is {value:.3g} in round {t}")
+        worst = max(worst, float(value))
+    return f"{found}, and {len(deployed)} deployments, where g is at most {worst:.3g}"
+
+
+def _bounded(trial: Trial) -> str:
+    """The state does not grow: its arrays have the same shapes and types after half of the rounds and after all of them."""
+    half = trial.rounds // 2
+    early, late = trial.played[half - trial.rounds - 1], trial.played[-1]
+    sizes = [f"{sum(leaf.nbytes for leaf in seen.leaves):,} bytes" for seen in (early, late)]
+    same = early.structure == late.structure and all(
+        (one.shape, one.dtype) == (other.shape, other.dtype)
+        for one, other in zip(early.leaves, late.leaves, strict=True)
+    )
+    found = f"{sizes[0]} after {half} rounds and {sizes[1]} after {trial.rounds}"
+    _expect(same, f"the arrays of a state must keep their shapes and types, but take {found}")
+    return f"{len(late.leaves)} arrays of the same shapes and types, {found}"
+
+
+def _traceable(trial: Trial) -> str:
+    """`init`, `ask` and `tell` can be compiled by JAX, with the numbers of the method and of the state unknown."""
+
+    def one_round(method: Any, state: Any, key: Array) -> Any:
+        decisions, wanted = method.ask(state, key), method.wanted(state)
+        samples = [trial.environment.sample(key, decision, wanted) for decision in decisions]
+        return method.tell(state, decisions, jnp.stack(samples))
+
+    method = as_node(trial.method)
+    start = jax.eval_shape(lambda method, key: method.init(key), method, trial.key)
+    first = jax.eval_shape(one_round, method, start, trial.key)  # a warm-up, where there is one
+    program = jax.make_jaxpr(one_round)(method, first, trial.key)
+    return f"a round is traced, a program of {len(program.eqns)} operations to compile"
+
+
+def _batching(trial: Trial) -> str:
+    """A realisation does not feel those it is simulated with: all together give the numbers that each gives alone."""
+    together = trial.simulate(TOGETHER)
+    gap = np.max([together.of(position).gap(trial.alone(r)) for position, r in enumerate(TOGETHER)])
+    how = f"differ by {gap:.1e} of the largest number over {trial.rounds} rounds"
+    _expect(gap <= AGREEMENT, f"{len(TOGETHER)} realisations together and alone must agree to {AGREEMENT:g}, but {how}")
+    return f"{len(TOGETHER)} realisations together and alone {how}"
+
+
+CHECKS: Mapping[str, Callable[[Trial], str]] = {
+    "protocol": _protocol,
+    "seeding": _seeding,
+    "purity": _purity,
+    "ask/tell identity": _identity,
+    "feasibility": _feasibility,
+    "bounded state": _bounded,
+    "traceable": _traceable,
+    "batching": _batching,
+}
+
+
+def _expect_untouched(before: dict[str, Any]) -> None:
+    for name, now in global_random().items():
+        _expect(now == before[name], f"the global random state of {name} must not be touched, but was")

@@ -1,0 +1,228 @@
+"""Methods side by side on problems with known answers: equal budgets of deployments, paired noise."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from performative import __version__, problems
+from performative.comparison.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
+from performative.comparison.results import Comparison, Ran, Skipped, dataset
+from performative.environments.protocol import knows_risk
+from performative.errors import NonFiniteWarning
+from performative.methods.protocol import require_method
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
+from performative.problems import Case
+from performative.simulation.processes import in_processes
+from performative.simulation.simulate import simulate
+from performative.simulation.worlds import rehearse
+from performative.validation import MOST_SEED, whole
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+POINTS = 30
+"""How many numbers of deployments are recorded, log-spaced."""
+
+
+def compare(
+    problem: str | Case | Sequence[str | Case] = (),
+    methods: Sequence[Any] | Mapping[str, Any] = (),
+    *,
+    deployments: int = 10_000,
+    rounds: int | None = None,
+    realizations: int = 20,
+    seed: int = 0,
+    workers: int = 1,
+) -> Comparison:
+    """Run methods on problems with the same number of deployments each, on the same noise, and measure all of them.
+
+    Args:
+        problem: names of `performative.problems`, or `Case`s of your own; by default all problems.
+        methods: names of built-in methods, `module:function` of your own, or such functions themselves, each a function of
+            the problem that returns a method; or a mapping from names to any of these. By default all built-in methods.
+        deployments: how many samples each method may ask the world for, warm-up and probes included.
+        rounds: run so many rounds instead, however many deployments they take.
+        realizations: independent runs; all methods meet the same noise in each.
+        seed: the seed of all randomness.
+        workers: processes that share the runs. The results do not depend on it, the seconds do.
+
+    Returns:
+        For each problem a dataset with dimensions (method, realization, point): `regret`, `violation` (the largest of the
+        constraints' averages), `deployed_regret`, `deployed_violation`, `outside` (how far from Θ the farthest deployment
+        was), `distance` to the optimum, `stable_distance` to the stable point, `deployments` (method, point) and `seconds`
+        (method); and which methods could not serve it, and why.
+    """
+    given: list[Any] = [problem] if isinstance(problem, str | Case) else [*problem] or list(problems.names())
+    for item in given:
+        if not isinstance(item, str | Case):
+            raise TypeError(f"`problem` must be names or Cases of performative.problems, but got {item!r}")
+    cases = [problems.get(item) if isinstance(item, str) else item for item in given]
+    _require_distinct("problems", [case.name for case in cases])
+    for case in cases:
+        if not knows_risk(case.environment):
+            raise TypeError(
+                f"the environment of {case.name!r} must be one whose truth is known, such as performative.LocationFamily, "
+                f"but got {case.environment!r}"
+            )
+    entrants = _entrants(methods)
+    deployments, realizations = whole("deployments", deployments, 1), whole("realizations", realizations, 2)
+    seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
+    if rounds is not None:
+        rounds = whole("rounds", rounds, 1)
+    tasks = []
+    for case in cases:
+        tasks += [Task(case, name, own, deployments, rounds, realizations, seed) for name, own in entrants.items()]
+    done = _run_all(tasks, workers)
+    results = {}
+    for case in cases:
+        ran = {
+            task.name: run
+            for task, run in zip(tasks, done, strict=True)
+            if task.case is case and not isinstance(run, Skipped)
+        }
+        if ran:
+            results[case.name] = dataset(case, ran)
+            results[case.name].attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
+            results[case.name].attrs |= {"deployments": deployments} if rounds is None else {"rounds": rounds}
+    return Comparison(results, [run for run in done if isinstance(run, Skipped)])
+
+
+class Task(NamedTuple):
+    """One method on one problem: a contender by its name, or the user's `own` function of the problem."""
+
+    case: Case
+    name: str
+    own: Maker | None
+    deployments: int
+    rounds: int | None
+    realizations: int
+    seed: int
+
+
+def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | None]:
+    if isinstance(methods, Mapping):
+        named = [(str(name), given) for name, given in methods.items()]
+    else:
+        listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods) or list(CONTENDERS)
+        named = [
+            (given if isinstance(given, str) else getattr(given, "__name__", repr(given)), given) for given in listed
+        ]
+    _require_distinct("methods", [name for name, _ in named])
+    entrants: dict[str, Maker | None] = {}
+    for name, given in named:
+        if isinstance(given, str):
+            made = maker(given)
+            entrants[name] = None if name == given else made
+        elif callable(given):
+            entrants[name] = on_problem(given)
+        else:
+            raise TypeError(f"`methods` must be names or functions of the problem, but {name!r} is {given!r}")
+    return entrants
+
+
+def _require_distinct(what: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"`{what}` must have different names, but got {names}")
+
+
+def _looks(method: Any, task: Task) -> tuple[list[int], list[int]]:
+    """The rounds to look at a method, as far as its budget goes, and the deployments it has made by then."""
+    opening, each = _cost(method, task.case.environment)
+    budget = task.deployments
+    most = (budget - opening) // each if task.rounds is None else task.rounds
+    if most < 1:
+        raise ValueError(f"`deployments` must pay for a warm-up of {opening} and a round of {each}, but is {budget}")
+    counts = np.geomspace(opening + each, opening + most * each, POINTS).round().astype(int)
+    at = sorted({max(1, min(most, int(count - opening) // each)) for count in counts} | {1, most})
+    return at, [opening + t * each for t in at]
+
+
+def _cost(method: Any, environment: Any) -> tuple[int, int]:
+    """How many deployments the warm-up takes, and each later round."""
+    with precise():
+        first, second = rehearse(method, environment)
+        opens = int(method.init(new_key(0)).round) == 0
+    return (first, second) if opens else (0, first)
+
+
+def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:
+    """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
+    if workers == 1 or len(tasks) < 2:
+        return _run_group(tasks)
+    groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
+    if len(groups) < 2 * workers:
+        groups = [[task] for task in tasks]
+    largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
+    with warnings.catch_warnings():
+        # Compiled programs add up, and a process that holds many of them is replaced.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+        ran = list(in_processes(_run_group, [groups[index] for index in largest_first], workers))
+    by_group = dict(zip(largest_first, ran, strict=True))
+    return [run for index in range(len(groups)) for run in by_group[index]]
+
+
+def _run_group(tasks: list[Task]) -> list[Ran | Skipped]:
+    """Tasks one after the other; the unit of a problem is measured once."""
+    scales: dict[str, Scale] = {}
+    done = []
+    for task in tasks:
+        if task.case.name not in scales:
+            scales[task.case.name] = scale_of(task.case, task.deployments if task.rounds is None else task.rounds)
+        done.append(_run(task, scales[task.case.name]))
+    return done
+
+
+def _run(task: Task, scale: Scale) -> Ran | Skipped:
+    begun = time.monotonic()
+    try:
+        method = (task.own or maker(task.name))(task.case, scale)
+        require_method(f"methods[{task.name!r}]", method)
+        rounds, deployments = _looks(method, task)
+        runs = _simulated(method, task, rounds)
+    except (ValueError, TypeError) as error:
+        return Skipped(task.case.name, task.name, str(error))
+    except Exception as error:  # a mistake in a method of the user's must not cost the results of the others
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        return Skipped(task.case.name, task.name, f"it failed with {type(error).__name__} at {place}: {error}")
+    kept = runs.sel({"round": rounds})
+    decision = kept["decision"].values
+    stable = task.case.stable
+    nowhere = np.full(decision.shape[:2], np.nan)
+    variables = {
+        "regret": kept["regret"].values,
+        "deployed_regret": kept["deployed_regret"].values,
+        "violation": np.max(kept["violation"].values, axis=-1, initial=-np.inf),
+        "deployed_violation": kept["deployed_violation"].values,
+        "outside": kept["outside"].values,
+        "distance": np.linalg.norm(decision - task.case.optimum.decision, axis=-1),
+        "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
+    }
+    return Ran(variables, deployments, time.monotonic() - begun)
+
+
+def _simulated(method: Any, task: Task, rounds: list[int]) -> xr.Dataset:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NonFiniteWarning)  # the table shows what failed
+        return simulate(
+            {task.name: method},
+            task.case.environment,
+            rounds=rounds[-1],
+            realizations=task.realizations,
+            seed=task.seed,
+            record=rounds,
+            problem=task.case.problem,
+            optimum=task.case.optimum,
+            outside=True,
+            progress=False,
+        ).isel(method=0)

@@ -1,0 +1,157 @@
+"""Who takes part in a comparison, and with which settings: every method gets the theory's rates in the unit of the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from performative.loading import load
+from performative.methods.confidence_bounds import confidence_bounds
+from performative.methods.paper import apda, oracle, pd_ps
+from performative.methods.perfgd import perfgd
+from performative.methods.repeated_gradient import repeated_gradient
+from performative.methods.repeated_minimization import repeated_minimization
+from performative.methods.safe_apda import safe_apda
+from performative.methods.score_gradient import score_gradient
+from performative.methods.two_stage import two_stage
+from performative.methods.zeroth_order import one_point, two_point
+from performative.numerics.precision import in_float64
+from performative.problems import Case
+
+Maker = Callable[[Case, "Scale"], Any]
+
+
+class Scale(NamedTuple):
+    """The unit of a problem, and the budget.
+
+    `curvature` is the mean of |the eigenvalues| of ∇²PR at the optimum, so that η = T^(−1/2)/curvature is the theorem's step
+    whatever unit the loss has; `reach` is how far probes go, half of sup‖θ‖ over √d, at most 1; `sensitivity` is by how much the
+    mean loss changes per unit of the deployed decision, a fifth more than the most found on Θ; `deployments` is T. Every built-in
+    method but safe APDA is told these, a user's own the problem alone.
+    """
+
+    curvature: float
+    reach: float
+    sensitivity: float
+    deployments: int
+
+    @property
+    def warmup(self) -> int:
+        """n = √T, at most 100."""
+        return min(int(np.ceil(np.sqrt(self.deployments))), 100)
+
+    def step(self, rate: float = 0.5) -> float:
+        """η = T^(−rate)/curvature."""
+        return self.deployments**-rate / self.curvature
+
+    def probe(self, rate: float) -> float:
+        """δ = T^(−rate)·reach."""
+        return self.deployments**-rate * self.reach
+
+
+@in_float64
+def scale_of(case: Case, deployments: int) -> Scale:
+    """The unit of a problem, from its truth."""
+    risk, problem = jax.jit(case.environment.risk(case.problem)), case.problem
+    best = jnp.asarray(case.optimum.decision)
+    bent = np.abs(np.linalg.eigvalsh(np.asarray(jax.jit(jax.hessian(risk))(best))))
+    points = jnp.asarray([*problem.decisions.spread(problem.dimension, 40), np.asarray(best)])
+    felt = jax.jit(jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None)))(
+        points, points
+    )  # each on the data of each
+    return Scale(
+        curvature=max(float(np.mean(bent)), 1e-3),
+        reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.dimension)))),
+        sensitivity=1.2 * float(np.max(np.linalg.norm(felt, axis=-1))) + 1e-3,
+        deployments=deployments,
+    )
+
+
+def _location(case: Case) -> dict[str, Any]:
+    return {"shift": case.shift, "effect": case.prior}
+
+
+def _apda(case: Case, scale: Scale, **options: Any) -> Any:
+    common = {"step": scale.step(), "warmup": scale.warmup, "exploration": scale.reach, **_location(case)}
+    return apda(case.problem, **common, **options)
+
+
+def _pd_ps(case: Case, scale: Scale) -> Any:
+    return pd_ps(case.problem, step=scale.step(), warmup=scale.warmup, exploration=scale.reach, **_location(case))
+
+
+def _oracle(case: Case, scale: Scale) -> Any:
+    if case.known_effect is None:
+        raise ValueError("the world must be a location family to hand over its effect")
+    return oracle(
+        case.problem, effect=case.known_effect, shift=case.shift, step=scale.step(), warmup=scale.warmup, recycle=True
+    )
+
+
+def _perfgd(case: Case, scale: Scale) -> Any:
+    if case.family is None:
+        raise ValueError("the family of the data must be known")
+    memory = max(2 * case.problem.dimension, 50)
+    samples = 1 if case.problem.dimension <= 3 else 10
+    return perfgd(
+        case.problem,
+        family=case.family,
+        step=scale.step(),
+        exploration=scale.probe(1 / 6),
+        memory=memory,
+        samples=samples,
+    )
+
+
+def _score(case: Case, scale: Scale) -> Any:
+    if case.density is None:
+        raise ValueError("the density must be known")
+    return score_gradient(case.problem, log_density=case.density, step=scale.step())
+
+
+CONTENDERS: dict[str, Maker] = {
+    "safe-apda": lambda case, scale: safe_apda(case.problem, reservoir=100, **_location(case)),
+    "apda": _apda,
+    "apda-recycle": lambda case, scale: _apda(case, scale, recycle=True),
+    "pd-ps": _pd_ps,
+    "oracle": _oracle,
+    "rgd": lambda case, scale: repeated_gradient(case.problem, step=scale.step()),
+    "rrm": lambda case, scale: repeated_minimization(case.problem, samples=int(np.ceil(np.sqrt(scale.deployments)))),
+    "two-stage": lambda case, scale: two_stage(
+        case.problem,
+        stage=max(int(scale.deployments ** (2 / 3)), case.problem.dimension + 1),
+        exploration=scale.reach,
+        **_location(case),
+    ),
+    "perfgd": _perfgd,
+    "score": _score,
+    # The mean square of their estimates is d² and d times that of a gradient.
+    "one-point": lambda case, scale: one_point(
+        case.problem, step=scale.step(3 / 4) / case.problem.dimension**2, exploration=scale.probe(1 / 4)
+    ),
+    "two-point": lambda case, scale: two_point(
+        case.problem, step=scale.step(2 / 3) / case.problem.dimension, exploration=scale.probe(1 / 6)
+    ),
+    "confidence": lambda case, scale: confidence_bounds(
+        case.problem, sensitivity=scale.sensitivity, samples=max(10, int(np.sqrt(scale.deployments)))
+    ),
+}
+"""The built-in methods by name."""
+
+
+def maker(name: str) -> Maker:
+    """The contender of this name, or the user's own `module:function`, a function of the problem that returns a method."""
+    if name in CONTENDERS:
+        return CONTENDERS[name]
+    if not all(name.partition(":")):
+        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}")
+    return on_problem(load("methods", name))
+
+
+def on_problem(function: Callable[[Any], Any]) -> Maker:
+    """A contender from a function of the problem alone."""
+    return lambda case, scale: function(case.problem)

@@ -1,0 +1,108 @@
+"""Who is better: a ranking that says when two methods are not distinguishable."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+LEVEL = 0.05
+"""The chance, for all pairs together, of telling two equal methods apart."""
+BROKEN = 1e-6
+"""The largest deployed violation, and distance from Θ, that counts as none."""
+FAR = 1e100
+"""What is larger has left the finite numbers: its square would."""
+_AT_THE_END = (
+    "deployed_regret",
+    "regret",
+    "deployed_violation",
+    "outside",
+    "distance",
+    "stable_distance",
+    "deployments",
+)
+
+
+class Row(NamedTuple):
+    """One line of the ranking: means at the end of the budget, with half the width of their 95 % intervals."""
+
+    rank: int
+    method: str
+    deployed_regret: tuple[float, float]
+    regret: tuple[float, float]
+    deployed_violation: float
+    outside: float
+    distance: tuple[float, float]
+    stable_distance: tuple[float, float]
+    seconds: float
+    deployments: int
+    alike: tuple[str, ...]
+
+    @property
+    def broke(self) -> bool:
+        """Whether it deployed a decision that breaks a constraint or is not in Θ."""
+        return max(self.deployed_violation, self.outside) > BROKEN
+
+
+def ranking(dataset: xr.Dataset) -> list[Row]:
+    """Methods by their regret per deployment, those first that no other beats.
+
+    A method's rank is 1 plus the number of methods that are better by a paired t-test over realisations, at 5 % for all pairs
+    together (Holm 1979); `alike` names those it cannot be told apart from. Methods with the same rank are in the order of
+    their means, those that left the finite numbers last.
+    """
+    from scipy import stats
+
+    names = [str(name) for name in dataset.method.values]
+    final = {variable: dict(zip(names, dataset[variable].values[..., -1], strict=True)) for variable in _AT_THE_END}
+    seconds = dict(zip(names, dataset["seconds"].values.tolist(), strict=True))
+    values = final["deployed_regret"]
+    finite = [name for name in names if np.all(np.abs(values[name]) < FAR)]  # which is false for what is not a number
+    pairs = []
+    for one, other in itertools.combinations(finite, 2):
+        apart = values[one] - values[other]
+        spread = float(np.std(apart, ddof=1))
+        chance = float(stats.ttest_1samp(apart, 0.0).pvalue) if spread > 0 else float(np.all(apart == 0))
+        pairs.append((chance, one, other))
+    better: dict[str, set[str]] = {name: set() for name in names}
+    alike: dict[str, set[str]] = {name: set() for name in names}
+    told = True
+    for index, (chance, one, other) in enumerate(sorted(pairs)):
+        told = told and chance <= LEVEL / (len(pairs) - index)
+        if not told:
+            alike[one].add(other)
+            alike[other].add(one)
+        else:
+            worse, best = (one, other) if values[one].mean() > values[other].mean() else (other, one)
+            better[worse].add(best)
+    quantile = float(stats.t.ppf(0.975, dataset.sizes["realization"] - 1))
+
+    def interval(variable: str, name: str) -> tuple[float, float]:
+        drawn = final[variable][name]
+        size = float(np.max(np.abs(drawn)))
+        size = size if math.isfinite(size) and size > 0 else 1.0  # squares of what is immense would not be finite
+        return float(np.mean(drawn)), quantile * size * float(np.std(drawn / size, ddof=1)) / math.sqrt(len(drawn))
+
+    rows = [
+        Row(
+            rank=1 + len(better[name]) if name in finite else len(names),
+            method=name,
+            deployed_regret=interval("deployed_regret", name),
+            regret=interval("regret", name),
+            deployed_violation=float(np.max(final["deployed_violation"][name])),
+            outside=float(np.max(final["outside"][name])),
+            distance=interval("distance", name),
+            stable_distance=interval("stable_distance", name),
+            seconds=seconds[name],
+            deployments=int(final["deployments"][name]),
+            alike=tuple(other for other in names if other in alike[name]),
+        )
+        for name in names
+    ]
+    return sorted(rows, key=lambda row: (row.rank, row.method not in finite, row.deployed_regret[0]))

@@ -1,0 +1,100 @@
+"""The results of a comparison: datasets, files and a summary."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from performative.comparison.ranks import ranking
+from performative.plotting.comparison import comparison_figure
+from performative.plotting.style import save
+from performative.problems import Case
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+VARIABLES = ("regret", "deployed_regret", "violation", "deployed_violation", "outside", "distance", "stable_distance")
+
+
+class Skipped(NamedTuple):
+    """A method that did not run on a problem, and why."""
+
+    problem: str
+    method: str
+    reason: str
+
+
+class Comparison(NamedTuple):
+    """The results by problem, and the methods that could not serve one."""
+
+    results: dict[str, xr.Dataset]
+    skipped: list[Skipped]
+
+
+class Ran(NamedTuple):
+    """What a task gave: each variable (realization, point), the deployments at each point, and the seconds it took."""
+
+    variables: dict[str, np.ndarray[Any, Any]]
+    deployments: list[int]
+    seconds: float
+
+
+def dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:
+    """All methods of one problem; shorter records are filled up with what is not a number."""
+    import xarray as xr
+
+    points = max(len(run.deployments) for run in ran.values())
+
+    def filled(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.pad(
+            values * 1.0, [(0, 0)] * (values.ndim - 1) + [(points - values.shape[-1], 0)], constant_values=np.nan
+        )
+
+    variables: dict[str, Any] = {
+        name: (("method", "realization", "point"), np.stack([filled(run.variables[name]) for run in ran.values()]))
+        for name in VARIABLES
+    }
+    variables["deployments"] = (
+        ("method", "point"),
+        np.stack([filled(np.asarray(run.deployments)) for run in ran.values()]),
+    )
+    variables["seconds"] = (("method",), [run.seconds for run in ran.values()])
+    dataset = xr.Dataset(variables, {"method": list(ran)})
+    dataset.attrs = {"problem": case.name, "title": case.title, "reference": case.reference}
+    return dataset
+
+
+def write(comparison: Comparison, directory: Path) -> None:
+    """`<problem>.nc` for each problem, `summary.json`, `figure.png` and `figure.pdf`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, dataset in comparison.results.items():
+        called = re.sub(r"[^-.,\w ]", "_", name)  # a name of the user's may hold what a file's may not
+        dataset.to_netcdf(directory / f"{called}.nc", engine="netcdf4")
+    (directory / "summary.json").write_text(json.dumps(summary(comparison), indent=2) + "\n")
+    figure = comparison_figure(comparison.results)
+    for suffix in ("png", "pdf"):
+        save(figure, directory / f"figure.{suffix}")
+
+
+def summary(comparison: Comparison) -> dict[str, Any]:
+    """The rankings and the methods that did not run, as plain numbers and strings; None for what is not finite."""
+    rows = {
+        name: [row._asdict() | {"broke": row.broke} for row in ranking(data)]
+        for name, data in comparison.results.items()
+    }
+    return {"problems": _finite(rows), "skipped": [item._asdict() for item in comparison.skipped]}
+
+
+def _finite(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {name: _finite(value) for name, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [_finite(value) for value in node]
+    return None if isinstance(node, float) and not math.isfinite(node) else node

@@ -1,0 +1,245 @@
+"""Least squares of the data on the decisions that brought them, Z ≈ z̄ + A(x − x̄): in closed form, and kept up to date.
+
+Both minimize Σ‖z_i − z̄ − A(x_i − x̄)‖² + ridge·‖A − A₀‖². `JointMoments` solves it from the moments of (x, z) when asked;
+`LeastSquares` keeps the solution and improves it by one outer product a deployment, which is what a compiled loop can afford.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.estimators import reservoir
+from performative.numerics.pytrees import changed, pytree
+from performative.shifts import Shift
+
+
+@pytree()
+class JointMoments:
+    """Of decisions x and the data z they brought: the count, both means, the scatter of x (d, d) and Σ(z − z̄)(x − x̄)ᵀ (k, d)."""
+
+    count: Array
+    decision: Array
+    data: Array
+    scatter: Array
+    cross: Array
+
+    @staticmethod
+    def of(decisions: Any, samples: Any, weights: Any = None) -> JointMoments:
+        """Of decisions (n, d) and samples (n, k), row by row, NumPy's or JAX's."""
+        xp = decisions.__array_namespace__()
+        w = xp.ones(decisions.shape[0]) if weights is None else weights
+        count = xp.sum(w)
+        share = w[:, None] / count
+        center, mean = xp.sum(share * decisions, axis=0), xp.sum(share * samples, axis=0)
+        apart, moved = decisions - center, samples - mean
+        return JointMoments(count, center, mean, (w[:, None] * apart).T @ apart, (w[:, None] * moved).T @ apart)
+
+    @staticmethod
+    def at(decision: Array, samples: Array) -> JointMoments:
+        """Of samples (n, k) that one decision brought."""
+        (n, k), d = samples.shape, decision.shape[0]
+        means = decision + jnp.zeros(d), jnp.mean(samples, axis=0)
+        return JointMoments(jnp.asarray(n * 1.0), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
+
+    def with_samples(self, decision: Array, samples: Array) -> JointMoments:
+        """With n more samples (n, k) at a decision."""
+        n = samples.shape[0]
+        total = self.count + n
+        apart, moved = decision - self.decision, jnp.mean(samples, axis=0) - self.data
+        weight = self.count * n / total
+        return JointMoments(
+            count=total,
+            decision=self.decision + apart * (n / total),
+            data=self.data + moved * (n / total),
+            scatter=self.scatter + weight * apart[:, None] * apart[None, :],
+            cross=self.cross + weight * moved[:, None] * apart[None, :],
+        )
+
+    def effect(self, ridge: Any, tensor: Any = None) -> Any:
+        """Â (k, d), or the numbers (p,) of a structured effect whose shift is the `tensor` (k, p, d)."""
+        xp = self.scatter.__array_namespace__()
+        scatter = self.scatter + ridge * xp.eye(self.scatter.shape[0])
+        if tensor is None:
+            return xp.linalg.solve(scatter, self.cross.T).T
+        normal = jnp.einsum("kpd,de,kqe->pq", tensor, scatter, tensor)
+        return jnp.linalg.solve(normal, jnp.einsum("kpd,kd->p", tensor, self.cross))
+
+
+@pytree()
+class Unobserved:
+    """What is believed before any data: nothing. The key is for the reservoir."""
+
+    key: Array
+
+
+@pytree()
+class Regression:
+    """What least squares has learnt: the effect Â, the means of decisions and data, and how sure that is.
+
+    `count` is how many samples it rests on, `inverse` the inverse scatter P of the decisions (d, d), `scatter` that of the
+    residuals (k, k). `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the data. Where the effect
+    cannot move some of the data, `lean` regresses the noise of the others on theirs, with `lean_inverse`: what they tell of it
+    is no surprise.
+    """
+
+    effect: Array
+    count: Array
+    decision: Array
+    data: Array
+    inverse: Array
+    scatter: Array
+    reservoir: Array | None
+    lean: Array
+    lean_inverse: Array
+    key: Array
+
+
+@pytree("unmoved", "structured", "reservoir")
+class LeastSquares:
+    """Recursive least squares of Z on (1, x), a deployment at a time.
+
+    `shift` is the bilinear shift(effect, θ) and `prior` is A₀. Of a `structured` effect, `unmoved` are the positions of the
+    data it cannot move and `overlap` is the inverse Gram matrix of its numbers (None for the identity). `reservoir` is how many
+    deployments are kept where the loss asks for them. `memory`, if there is one, is on how many samples estimates rest at most:
+    what is older fades, and they follow a world that drifts.
+    """
+
+    shift: Shift
+    prior: Array | None
+    structured: bool
+    unmoved: tuple[int, ...]
+    overlap: Array | None
+    reservoir: int
+    memory: np.float64 | None
+
+    def start(self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool) -> Regression:
+        """The regression after the first deployment; nothing is known of the effect but A₀, and P is the identity."""
+        (n, k), d, still = samples.shape, decision.shape[0], len(self.unmoved)
+        mean = jnp.mean(samples, axis=0)
+        apart = samples - mean
+        rows = _rows(decision, samples)
+        return Regression(
+            effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
+            count=jnp.full((), n, jnp.float64),
+            decision=decision,
+            data=mean,
+            inverse=jnp.eye(d),
+            scatter=apart.T @ apart,
+            reservoir=reservoir.first_rows(belief.key, rows, self.reservoir) if with_reservoir else None,
+            lean=jnp.zeros((k, still)),
+            lean_inverse=jnp.zeros((still, still)),
+            key=belief.key,
+        )
+
+    def update(self, belief: Regression, decision: Array, samples: Array) -> tuple[Regression, Array]:
+        """The regression with one more deployment, and by how much its data differ from what was predicted."""
+        n = samples.shape[0]
+        mean = jnp.mean(samples, axis=0)
+        if self.memory is not None:
+            belief = _faded(belief, jnp.minimum(1.0, self.memory / belief.count))
+        total = belief.count + n
+        share = belief.count * n / total
+        step, change = decision - belief.decision, mean - belief.data
+        stretched = jnp.sum(belief.inverse * step, axis=1)
+        weight = share / (1.0 + share * jnp.sum(step * stretched))
+        raw = change - self.shift(belief.effect, step)
+        surprise, lean, lean_inverse = self._leaned(belief, raw, share)
+        learned = self.nearest_effect(belief.effect, weight * stretched, surprise)
+        scatter = belief.scatter + weight * raw[:, None] * raw
+        if n > 1:
+            scatter = scatter + (samples - mean).T @ (samples - mean)
+        sampled = None
+        if belief.reservoir is not None:
+            rows = _rows(decision, samples)
+            sampled = reservoir.with_rows(belief.reservoir, belief.key, rows, belief.count, belief.count)
+        return changed(
+            belief,
+            effect=belief.effect + learned,
+            count=total,
+            decision=belief.decision + step * (n / total),
+            data=belief.data + change * (n / total),
+            inverse=belief.inverse - weight * stretched[:, None] * stretched,
+            scatter=scatter,
+            lean=lean,
+            lean_inverse=lean_inverse,
+            reservoir=sampled,
+        ), surprise
+
+    def remembered(self, rounds: Array, samples: int) -> Array:
+        """Of so many rounds, those that are remembered."""
+        return rounds if self.memory is None else jnp.minimum(rounds, self.memory / samples)
+
+    def nearest_effect(self, effect: Array, along: Array, change: Array) -> Array:
+        """The effect whose matrix is nearest to change·alongᵀ."""
+        nearest = jax.vjp(lambda effect: self.shift(effect, along), effect)[1](change)[0]
+        if self.overlap is None:
+            return nearest
+        return (jnp.asarray(self.overlap) @ nearest.reshape(-1)).reshape(nearest.shape)
+
+    def without_ridge(self, belief: Regression, ridge: Array) -> tuple[Array, Array]:
+        """Effect and inverse scatter as least squares without the ridge around the prior would have them.
+
+        The ridge keeps the first steps small, but is a bias that no standard error knows of: across a constraint that binds
+        little is explored, and it lasts. A structured effect, or one of which the first rounds are forgotten, is left as it is.
+        """
+        if self.structured or self.memory is not None:
+            return belief.effect, belief.inverse
+        d = belief.inverse.shape[0]
+        information = jnp.linalg.inv(belief.inverse)
+        inverse = jnp.linalg.inv(information - (1.0 - 1e-9) * ridge * jnp.eye(d))
+        prior = jnp.zeros_like(belief.effect) if self.prior is None else jnp.asarray(self.prior)
+        return (belief.effect @ information - ridge * prior) @ inverse, inverse
+
+    def _leaned(self, belief: Regression, raw: Array, share: Array) -> tuple[Array, Array, Array]:
+        """What is left of a surprise once that of the unmoved data has been seen, and the regression of one on the other."""
+        if not self.unmoved:
+            return raw, belief.lean, belief.lean_inverse
+        still = raw[np.asarray(self.unmoved)]
+        # The first surprise gives the ridge its unit.
+        unit = jnp.eye(len(self.unmoved)) * (len(self.unmoved) / jnp.maximum(jnp.sum(still * still), 1e-300))
+        inverse = jnp.where(jnp.trace(belief.lean_inverse) > 0, belief.lean_inverse, unit)
+        left = raw - jnp.sum(belief.lean * still, axis=1)
+        stretched = jnp.sum(inverse * still, axis=1)
+        weight = share / (1.0 + share * jnp.sum(still * stretched))
+        lean = belief.lean + weight * left[:, None] * stretched
+        return left, lean, inverse - weight * stretched[:, None] * stretched
+
+
+def with_floor(belief: Regression, index: Array, weight: Array) -> Regression:
+    """The same estimates, as if so much had been explored along one axis and found as predicted; the axes take turns.
+
+    Without it the inverse scatter of directions that are not explored grows without bound, and with it what noise does to Â.
+    """
+    column = jnp.take(belief.inverse, index, axis=1)
+    share = weight / (1.0 + weight * jnp.take(column, index))
+    return changed(belief, inverse=belief.inverse - share * column[:, None] * column)
+
+
+def _faded(belief: Regression, share: Array) -> Regression:
+    """The same estimates, resting on a share of the samples.
+
+    Rounding leaves inverses a little asymmetric, and what is asymmetric would grow by 1/share in every round. The key is a new
+    one, since the count, which stops growing, no longer tells the reservoir's draws apart.
+    """
+
+    def grown(inverse: Array) -> Array:
+        return 0.5 * (inverse + inverse.T) / share
+
+    return changed(
+        belief,
+        count=share * belief.count,
+        scatter=share * belief.scatter,
+        inverse=grown(belief.inverse),
+        lean_inverse=grown(belief.lean_inverse),
+        key=jax.random.fold_in(belief.key, 0),
+    )
+
+
+def _rows(decision: Array, samples: Array) -> Array:
+    """Each sample beside its decision, (n, d + k)."""
+    return jnp.concatenate([jnp.broadcast_to(decision, (samples.shape[0], decision.shape[0])), samples], axis=1)

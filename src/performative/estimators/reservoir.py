@@ -1,0 +1,33 @@
+"""A reservoir: a uniform sample of everything observed so far, of a fixed size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+
+def first_rows(key: Array, rows: Array, size: int) -> Array:
+    """The reservoir (size, k) after its first rows (n, k): all of them, in random order, repeated until it is full."""
+    return jnp.resize(jax.random.permutation(key, rows), (size, rows.shape[1]))
+
+
+def with_rows(reservoir: Array, key: Array, rows: Array, count: Array, first_draw: Array) -> Array:
+    """The reservoir after new rows (n, k), `count` having been observed before (Vitter 1985).
+
+    The i-th row of all takes place i while there is room, and a uniform place among i afterwards: its draw is number
+    `first_draw` of the key for the first of the new rows, and the next one for each that follows.
+    """
+    size = reservoir.shape[0]
+
+    def put(index: Any, reservoir: Array) -> Array:
+        before = count + index
+        draw = jax.random.uniform(jax.random.fold_in(key, (first_draw + index).astype(jnp.int64)))
+        place = jnp.where(before < size, before, jnp.floor(draw * (before + 1.0))).astype(jnp.int64)
+        return jnp.where((jnp.arange(size) == place)[:, None], rows[index], reservoir)
+
+    if rows.shape[0] == 1:
+        return put(jnp.asarray(0), reservoir)
+    return lax.fori_loop(0, rows.shape[0], put, reservoir)

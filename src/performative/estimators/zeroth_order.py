@@ -1,0 +1,76 @@
+"""Gradients from losses alone, without derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from performative.estimators.frozen import Memoryless, SampleBelief
+from performative.estimators.protocol import require_decisions
+from performative.numerics.pytrees import pytree
+from performative.problem import Problem
+
+
+@pytree()
+class Probed:
+    """The decision that was deployed, and the mean loss it brought."""
+
+    decision: Any
+    loss: Any
+
+
+@pytree()
+class OnePointEstimate(Memoryless):
+    """(d/δ)·ℓ(x; Z)·v for x = θ + δv, v uniform on the sphere (Flaxman, Kalai, McMahan 2005).
+
+    Its mean is the gradient of PR averaged over the ball of radius δ around θ, for any world: no family and no derivative is
+    needed. Its variance is of order d²/δ². Assumes nothing but a bounded loss; `radius` is δ.
+    """
+
+    radius: Any
+
+    def init(self, problem: Problem, key: Array) -> Probed:
+        """No loss yet."""
+        return Probed(jnp.zeros(problem.dimension), jnp.zeros(()))
+
+    def update(self, problem: Problem, belief: Probed, decisions: Array, samples: Array, t: Array) -> Probed:
+        """The probe and its loss."""
+        return Probed(decisions[0], _mean_loss(problem, decisions[0], samples[0]))
+
+    def check(self, belief: Probed, decisions: Array, samples: Array) -> None:
+        """One decision a round."""
+        require_decisions(decisions, 1, "the one probe θ_t + δv")
+
+    def gradient(self, problem: Problem, belief: Probed, theta: Array) -> Array:
+        """See the class."""
+        return theta.shape[0] / self.radius**2 * belief.loss * (belief.decision - theta)
+
+
+@pytree()
+class TwoPointEstimate(Memoryless):
+    """(d/2δ)·(ℓ(θ + δv; Z) − ℓ(θ − δv; Z'))·v (Shamir 2013).
+
+    As `OnePointEstimate`, but the level of the loss does not enter its variance; two deployments a round.
+    """
+
+    radius: Any
+
+    def update(
+        self, problem: Problem, belief: SampleBelief, decisions: Array, samples: Array, t: Array
+    ) -> SampleBelief:
+        """From the losses on both sides."""
+        d = decisions.shape[1]
+        way = (decisions[0] - decisions[1]) / (2.0 * self.radius)
+        ahead, behind = (_mean_loss(problem, decisions[side], samples[side]) for side in (0, 1))
+        return SampleBelief(d / (2.0 * self.radius) * (ahead - behind) * way)
+
+    def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
+        """Both sides."""
+        require_decisions(decisions, 2, "θ_t + δv and θ_t − δv")
+
+
+def _mean_loss(problem: Problem, decision: Array, samples: Array) -> Array:
+    return jnp.mean(jax.vmap(lambda z: problem.loss(decision, z))(samples))

@@ -1,0 +1,91 @@
+"""The options that methods share, checked in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from performative import steps
+from performative.estimators.protocol import GradientEstimator
+from performative.exploration import Exploration
+from performative.methods.primal_dual import PrimalDual
+from performative.numerics.arrays import Floats
+from performative.numerics.pytrees import callable_node
+from performative.problem import Problem, with_dimension
+from performative.shifts import Shift, apply_effect
+from performative.solvers.feasibility import require_feasible
+from performative.steps import Step
+from performative.validation import finite_array, positive, whole
+
+
+def memory_of(forgetting: float, samples: int) -> np.float64 | None:
+    """On how many samples, before the new ones, estimates rest at most; None for all there are."""
+    share = positive("forgetting", forgetting)
+    if share > 1.0:
+        raise ValueError(f"`forgetting <= 1` must hold, but got {forgetting=}")
+    return None if share == 1.0 else np.float64(samples * share / (1.0 - share))
+
+
+def parts_of(
+    problem: Problem, start: Any, shift: Shift | None = None, effect: Any = None
+) -> tuple[Problem, Floats | None, Floats | None]:
+    """The problem with the dimension that the effect or the start tells, the start and the effect as arrays."""
+    if effect is not None:
+        effect = finite_array("effect", effect, 2 if shift is None else None)
+    elif shift is not None:
+        raise ValueError("`effect` must be given with `shift`, since its shape is not known otherwise")
+    start = None if start is None else finite_array("start", start, 1)
+    columns = effect.shape[1] if effect is not None and shift is None else None
+    rows = None if start is None else start.shape[0]
+    return with_dimension(problem, required=False, effect=columns, start=rows), start, effect
+
+
+def feasible_parts(problem: Problem, start: Any, environment: Any = None) -> tuple[Problem, Floats | None]:
+    """The problem with its dimension, which must be known, and a feasible decision; and the start as an array."""
+    problem, start, _ = parts_of(problem, start)
+    problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
+    require_feasible(problem, start)
+    return problem, start
+
+
+def common_parts(
+    problem: Problem,
+    step: Step,
+    control: Step,
+    warmup: int,
+    start: Any,
+    samples: int,
+    shift: Shift | None,
+    effect: Any,
+) -> dict[str, Any]:
+    """The options that methods of the framework share, checked."""
+    problem, start, effect = parts_of(problem, start, shift, effect)
+    if problem.dimension is not None:
+        require_feasible(problem, start)
+    return {
+        "problem": problem,
+        "step": steps.validated("step", step),
+        "control": steps.validated("control", control),
+        "warmup": whole("warmup", warmup, 1),
+        "start": start,
+        "samples": whole("samples", samples, 1),
+        "shift": callable_node(apply_effect if shift is None else shift),
+        "effect": effect,
+    }
+
+
+def framework(
+    problem: Problem,
+    estimator: GradientEstimator,
+    exploration: Exploration,
+    step: Step,
+    control: Step,
+    start: Any,
+    samples: int,
+) -> PrimalDual:
+    """The primal-dual framework with an estimator that needs no warm-up and an exploration."""
+    parts = common_parts(problem, step, control, 1, start, samples, None, None)
+    for unused in ("warmup", "shift", "effect"):
+        del parts[unused]
+    return PrimalDual(estimator=estimator, exploration=exploration, **parts)

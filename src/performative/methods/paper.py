@@ -1,0 +1,97 @@
+"""The paper's methods: each a choice of parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from performative import steps
+from performative.estimators import BaseSamples, KnownEffect, LocationEstimator, PairedLeastSquares
+from performative.exploration import Alone, Exploration, Pair
+from performative.methods.options import common_parts, memory_of
+from performative.methods.primal_dual import PrimalDual
+from performative.numerics.pytrees import as_node, changed
+from performative.problem import Problem
+from performative.shifts import Shift
+from performative.steps import Step
+
+
+def apda(
+    problem: Problem,
+    *,
+    step: Step = 5e-3,
+    control: Step = 1.0,
+    estimation_step: Step | None = None,
+    warmup: int = 1000,
+    exploration: float | Exploration = 1.0,
+    start: Any = None,
+    recycle: bool = False,
+    forgetting: float = 1.0,
+    samples: int = 1,
+    shift: Shift | None = None,
+    effect: Any = None,
+) -> PrimalDual:
+    """The adaptive primal-dual algorithm (Algorithm 1): learns the effect, and anticipates it.
+
+    Args:
+        problem: what the decision-maker knows.
+        step: η, a number or a function of the round.
+        control: δ, likewise.
+        estimation_step: ζ, likewise; by default the theorem's 2/(κ₁t + 2κ₃), see `performative.steps`.
+        warmup: n, the number of base samples observed at θ = 0.
+        exploration: the standard deviation of the probes u_t, or a part such as `Pair`.
+        start: θ_1; by default the point of Θ nearest to 0.
+        recycle: keep every observation as a base sample instead of the first n alone.
+        forgetting: the weight that what is known keeps from round to round, for a world that drifts: with 0.99 estimates rest
+            on about the last hundred rounds. It needs `recycle`, since base samples of the warm-up alone cannot fade.
+        samples: how many samples each deployment brings.
+        shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
+        effect: Â₀, zero by default; needed with `shift`, whose effect may have any shape.
+    """
+    explore = _exploration(exploration)
+    parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
+    learner = PairedLeastSquares(
+        shift=parts.pop("shift"),
+        step=None if estimation_step is None else steps.validated("estimation_step", estimation_step),
+        prior=parts.pop("effect"),
+        probe=float(getattr(explore, "scale", 1.0)),
+    )
+    memory = memory_of(forgetting, 2 * parts["samples"])
+    if memory is not None and not recycle:
+        raise ValueError(f"`recycle=True` must be given with `forgetting`, but got recycle={recycle!r}, {forgetting=}")
+    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), True, parts.pop("warmup"), memory)
+    return PrimalDual(estimator=estimator, exploration=explore, **parts)
+
+
+def pd_ps(problem: Problem, **options: Any) -> PrimalDual:
+    """The primal-dual method for performatively stable points (PD-PS): `apda` without anticipation, same options."""
+    method = apda(problem, **options)
+    return changed(method, estimator=changed(method.estimator, anticipate=False))
+
+
+def oracle(
+    problem: Problem,
+    *,
+    effect: Any,
+    step: Step = 5e-3,
+    control: Step = 1.0,
+    warmup: int = 1000,
+    start: Any = None,
+    recycle: bool = False,
+    samples: int = 1,
+    shift: Shift | None = None,
+) -> PrimalDual:
+    """The paper's baseline: APDA that is handed the true `effect` A. It has nothing to learn, so it deploys no probes."""
+    parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
+    known = KnownEffect(parts.pop("shift"), parts.pop("effect"))
+    estimator = LocationEstimator(known, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
+    return PrimalDual(estimator=estimator, exploration=Alone(), **parts)
+
+
+def _exploration(exploration: float | Exploration) -> Any:
+    if isinstance(exploration, int | float | np.floating | np.integer):
+        return Pair(exploration)
+    if not all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions")):
+        raise TypeError(f"`exploration` must be a number or a part such as performative.Pair, but got {exploration!r}")
+    return as_node(exploration)

@@ -1,0 +1,102 @@
+"""The robust primal-dual framework: any approximate gradient of the performative risk, under constraints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from performative import steps
+from performative.methods.protocol import State, checked
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import as_node, changed, pytree
+from performative.numerics.randomness import standard_normal
+
+
+@pytree("samples")
+class PrimalDual:
+    """The updates Eq_primal_grad and Eq_dual_grad with parts plugged in.
+
+        θ_{t+1} = Π_Θ(θ_t − η (∇P̂R_t(θ_t) + λ_tᵀ∇g(θ_t)))
+        λ_{t+1} = [λ_t + η (g(θ_t) − δ η λ_t)]⁺
+
+    `step` is η and `control` is δ, numbers or functions of the round; `start` is θ_1 (the projection of 0 if None);
+    `samples` is how many samples each deployment brings, which are averaged.
+    """
+
+    problem: Any
+    estimator: Any
+    exploration: Any
+    step: Any
+    control: Any
+    start: Any
+    samples: Any
+
+    def __post_init__(self) -> None:
+        for part in (self.estimator, self.exploration):
+            as_node(part)
+
+    def of_dimension(self, dimension: int) -> PrimalDual:
+        """The same method with the problem's dimension fixed."""
+        return changed(self, problem=self.problem.of_dimension(dimension))
+
+    @in_float64
+    def init(self, key: Array) -> State:
+        """Line 2: θ_1 in Θ, λ_1 = 0. Round 0 is the warm-up, where the estimator wants one."""
+        if self.problem.dimension is None:
+            raise ValueError(
+                "the problem's dimension must be known, but neither its set nor a constraint tells it; "
+                "give Problem(..., dimension=d)"
+            )
+        start = self._origin() if self.start is None else jnp.asarray(self.start)
+        belief = self.estimator.init(self.problem, key)
+        first = 0 if self.estimator.opening(belief) else 1
+        multipliers = jnp.zeros(len(self.problem.constraint_names))
+        return State(jnp.asarray(first), start, multipliers, belief)
+
+    @in_float64
+    def ask(self, state: State, key: Array) -> Array:
+        """Line 1 in the warm-up, lines 4 to 6 in every later round."""
+        return self.decide(state, standard_normal(key, self.normals))
+
+    @property
+    def normals(self) -> int:
+        """How many standard normal numbers a round needs."""
+        return self.exploration.normals(self.problem.dimension)
+
+    def decide(self, state: State, normals: Array) -> Array:
+        """`ask` with its random numbers given."""
+        if self.estimator.opening(state.belief):
+            return self._origin()[None]
+        return self.exploration.decisions(normals, state.decision)
+
+    def wanted(self, state: State) -> int:
+        """n in the warm-up, `samples` afterwards."""
+        return self.estimator.opening(state.belief) or int(self.samples)
+
+    @in_float64
+    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+        """Lines 7 to 11: improve the belief, then one primal and one dual step from θ_t, λ_t."""
+        decisions, samples = checked(self.problem, decisions, samples)
+        self.estimator.check(state.belief, decisions, samples)
+        return _advance(self, state, decisions, samples)
+
+    def _advance(self, state: State, decisions: Array, samples: Array) -> State:
+        t, theta, lam = state.round, state.decision, state.multipliers
+        belief = self.estimator.update(self.problem, state.belief, decisions, samples, t)  # line 7
+        if self.estimator.opening(state.belief):
+            return changed(state, round=t + 1, belief=belief)
+        eta, delta = steps.at(self.step, t), steps.at(self.control, t)
+        gradient = self.estimator.gradient(self.problem, belief, theta)  # line 8
+        lagrangian_gradient = gradient + self.problem.pullback(theta, lam)  # line 9
+        next_theta = self.problem.decisions.project(theta - eta * lagrangian_gradient)  # line 10
+        next_lam = jnp.maximum(lam + eta * (self.problem.g(theta) - delta * eta * lam), 0.0)  # line 11
+        return State(t + 1, next_theta, next_lam, belief)
+
+    def _origin(self) -> Array:
+        return self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+
+
+_advance = jax.jit(PrimalDual._advance)

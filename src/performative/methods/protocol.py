@@ -1,0 +1,67 @@
+"""What a method offers, and what is checked of everyone."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+from jax import Array
+
+from performative.numerics.pytrees import pytree
+from performative.problem import Problem
+from performative.validation import finite_array, is_traced
+
+
+class Method(Protocol):
+    """One spine for simulations and live studies: pure functions of an explicit state."""
+
+    problem: Problem
+
+    def init(self, key: Array) -> Any:
+        """The state before anything is deployed; it has `round`, `decision` and `multipliers`."""
+
+    def ask(self, state: Any, key: Array) -> Array:
+        """The decisions (b, d) to deploy this round.
+
+        A method whose randomness is a number of standard normals may offer `normals`, that number, and
+        `decide(state, normals)` as well, with `ask(state, key) = decide(state, standard_normal(key, normals))`; a simulation
+        then draws for many rounds at once and shares the draws between methods.
+        """
+
+    def wanted(self, state: Any) -> int:
+        """How many samples each of them should bring."""
+
+    def tell(self, state: Any, decisions: Array, samples: Array) -> Any:
+        """The state after `samples` (b, n, k) were observed at `decisions` (b, d)."""
+
+
+@pytree()
+class State:
+    """What a method carries from round to round: t, θ_t, λ_t and what the estimator believes."""
+
+    round: Any
+    decision: Any
+    multipliers: Any
+    belief: Any
+
+
+def checked(problem: Problem, decisions: Any, samples: Any) -> tuple[Array, Array]:
+    """What `tell` was given, as arrays (b, d) and (b, n, k), or an error that names what is wrong with them."""
+    if not is_traced(decisions, samples):
+        decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
+    if decisions.ndim != 2 or decisions.shape[1] != problem.dimension:
+        raise ValueError(f"`decisions` must have shape (b, {problem.dimension}), but got {decisions.shape}")
+    if samples.ndim != 3 or samples.shape[0] != decisions.shape[0] or 0 in samples.shape:
+        raise ValueError(f"`samples` must have shape ({decisions.shape[0]}, n, k), but got {samples.shape}")
+    problem.check_samples(samples.shape[2])
+    return jnp.asarray(decisions), jnp.asarray(samples)
+
+
+def require_method(argument: str, method: Any) -> None:
+    """Refuse what does not have the parts of a method; `argument` is where it was given."""
+    methodic = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
+    if not methodic or not isinstance(getattr(method, "problem", None), Problem):
+        raise TypeError(
+            f"`{argument}` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
+            f"problem, but got {method!r}"
+        )

@@ -1,0 +1,36 @@
+"""Repeated gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from performative.environments.protocol import decoupled_risk
+from performative.estimators import FrozenData, FrozenPopulation
+from performative.exploration import Alone
+from performative.methods.options import feasible_parts, framework
+from performative.methods.primal_dual import PrimalDual
+from performative.problem import Problem
+from performative.steps import Step
+
+
+def repeated_gradient(
+    problem: Problem,
+    *,
+    step: Step = 5e-3,
+    control: Step = 1.0,
+    start: Any = None,
+    samples: int = 1,
+    environment: Any = None,
+) -> PrimalDual:
+    """Repeated (stochastic) gradient descent: each step on the data of the current decision, their reaction left out.
+
+    It converges to the stable point where the reaction is weak against the curvature (Perdomo et al. 2020, Mendler-Dünner et al.
+    2020), for any world. One deployment of `samples` samples a round. Given the `environment` it is the exact method, with the
+    gradient of infinitely many samples.
+    """
+    if environment is None:
+        return framework(problem, FrozenData(), Alone(), step, control, start, samples)
+    problem, start = feasible_parts(problem, start, environment)
+    return framework(
+        problem, FrozenPopulation(decoupled_risk(problem, environment)), Alone(), step, control, start, samples
+    )

@@ -1,0 +1,104 @@
+"""Repeated risk minimization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.environments.protocol import decoupled_risk
+from performative.methods.options import feasible_parts
+from performative.methods.protocol import State, checked
+from performative.numerics.expectations import from_samples, hessian_pattern
+from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import changed, pytree
+from performative.problem import LossInData, Problem
+from performative.solvers.augmented_lagrangian import minimize, width_of
+from performative.solvers.derivatives import DecoupledRisk
+from performative.validation import whole
+
+
+def repeated_minimization(
+    problem: Problem, *, start: Any = None, samples: int = 100, environment: Any = None
+) -> RepeatedMinimization:
+    """Repeated risk minimization: deploy, minimize the loss on the data that answered, deploy that (Perdomo et al. 2020).
+
+    It converges to the stable point if the loss is γ-strongly convex and β-smooth and the sensitivity ε is below γ/β, and
+    may circle or diverge otherwise. Each minimization is over the `samples` of one round, subject to the constraints; given the
+    `environment` it is the exact method, on infinitely many samples.
+    """
+    problem, start = feasible_parts(problem, start, environment)
+    return RepeatedMinimization(
+        problem=problem,
+        risk=None if environment is None else decoupled_risk(problem, environment),
+        start=start,
+        width=np.float64(width_of(problem.decisions)),
+        samples=whole("samples", samples, 1),
+    )
+
+
+@pytree("samples")
+class RepeatedMinimization:
+    """θ_{t+1} = argmin_θ E_{Z∼D(θ_t)} ℓ(θ; Z) over θ ∈ Θ, g(θ) ≤ 0; see `performative.repeated_minimization`."""
+
+    problem: Problem
+    risk: DecoupledRisk | None
+    start: Array | None
+    width: np.float64
+    samples: int
+
+    def of_dimension(self, dimension: int) -> RepeatedMinimization:
+        """The same method with the problem's dimension fixed."""
+        return changed(self, problem=self.problem.of_dimension(dimension))
+
+    @in_float64
+    def init(self, key: Array) -> State:
+        """θ_1, and no data."""
+        origin = self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+        start = origin if self.start is None else jnp.asarray(self.start)
+        return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), None)
+
+    @property
+    def normals(self) -> int:
+        """None: nothing is tried out."""
+        return 0
+
+    def ask(self, state: State, key: Array) -> Array:
+        """θ_t alone."""
+        return self.decide(state, jnp.zeros(0))
+
+    def decide(self, state: State, normals: Array) -> Array:
+        """θ_t alone."""
+        return jnp.asarray(state.decision)[None]
+
+    def wanted(self, state: State) -> int:
+        """`samples`."""
+        return int(self.samples)
+
+    @in_float64
+    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+        """Minimize on the data of this round, or on all the data there could be."""
+        decisions, samples = checked(self.problem, decisions, samples)
+        if decisions.shape[0] != 1:
+            raise ValueError(f"`decisions` must be the one decision θ_t, but got {decisions.shape[0]} decisions")
+        return _repeat(self, state, decisions, samples)
+
+    def _repeat(self, state: State, decisions: Array, samples: Array) -> State:
+        problem = self.problem
+        if self.risk is None:
+            pattern = hessian_pattern(LossInData(problem.loss), samples.shape[2], state.decision)
+            data = from_samples(samples[0], pattern)
+
+        def frozen(theta: Array) -> Array:
+            if self.risk is None:
+                return data.mean(lambda z: problem.loss(theta, z))
+            return self.risk(theta, decisions[0])
+
+        theta, lam = minimize(problem, frozen, state.decision, state.multipliers, self.width)
+        return State(state.round + 1, theta, lam, None)
+
+
+_repeat = jax.jit(RepeatedMinimization._repeat)

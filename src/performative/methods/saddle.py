@@ -1,0 +1,40 @@
+"""Descent and ascent to an equilibrium."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from performative.estimators import FrozenData
+from performative.exploration import Alone
+from performative.methods.options import feasible_parts, framework
+from performative.methods.primal_dual import PrimalDual
+from performative.problem import Problem
+from performative.steps import Step
+from performative.validation import whole
+
+
+def saddle(
+    problem: Problem,
+    *,
+    ascending: Sequence[int],
+    step: Step = 5e-3,
+    control: Step = 1.0,
+    start: Any = None,
+    samples: int = 1,
+) -> PrimalDual:
+    """The primal-dual method for equilibria of min_x max_y E_{Z∼D(x,y)} φ(x, y; Z) (Wood, Dall'Anese 2022).
+
+    The problem's loss is φ, its decision (x, y), and `ascending` lists which numbers of it are y. Descent in x and ascent in y
+    on the data that (x, y) induced; it converges to the equilibrium point, which is a saddle point on the very data it
+    induces, if φ is strongly convex in x and strongly concave in y and the reaction is weak against both. With nothing
+    ascending it is `repeated_gradient`. An equilibrium is no minimum of φ: of what `simulate` records, `decision` and the
+    constraints are to be looked at, and not the regret.
+    """
+    problem, start = feasible_parts(problem, start)
+    signs = np.ones(problem.dimension)
+    for index in ascending:
+        signs[whole("ascending", index, 0, problem.dimension - 1)] = -1.0
+    return framework(problem, FrozenData(signs), Alone(), step, control, start, samples)

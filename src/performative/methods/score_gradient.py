@@ -1,0 +1,38 @@
+"""Descent along the score-function gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jax import Array
+
+from performative.estimators import ScoreEstimate
+from performative.exploration import Alone
+from performative.methods.options import framework
+from performative.methods.primal_dual import PrimalDual
+from performative.numerics.pytrees import callable_node
+from performative.problem import Problem
+from performative.steps import Step
+from performative.validation import jax_arrays
+
+
+def score_gradient(
+    problem: Problem,
+    *,
+    log_density: Callable[[Array, Array], Array] | None,
+    step: Step = 5e-3,
+    control: Step = 1.0,
+    start: Any = None,
+    samples: int = 1,
+) -> PrimalDual:
+    """Descent along the score-function gradient (equation PR_grad), for those who know the density p(z; θ) in full.
+
+    `log_density(z, theta)` is log p for one sample, in `jax.numpy`; see `estimators.ScoreEstimate`. Nothing is learnt.
+    """
+    if not callable(log_density):
+        raise TypeError(
+            f"`log_density` must be a function of (z, theta), the density being known, but got {log_density!r}"
+        )
+    estimator = ScoreEstimate(jax_arrays(callable_node(log_density)))
+    return framework(problem, estimator, Alone(), step, control, start, samples)

@@ -1,0 +1,40 @@
+"""Descent without derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from performative.estimators import OnePointEstimate, TwoPointEstimate
+from performative.exploration import Sphere
+from performative.methods.options import framework
+from performative.methods.primal_dual import PrimalDual
+from performative.problem import Problem
+from performative.steps import Step
+
+
+def one_point(
+    problem: Problem,
+    *,
+    step: Step = 1e-3,
+    control: Step = 1.0,
+    exploration: float = 0.1,
+    start: Any = None,
+    samples: int = 1,
+) -> PrimalDual:
+    """Derivative-free descent from one loss a round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ."""
+    explore = Sphere(exploration)
+    return framework(problem, OnePointEstimate(explore.radius), explore, step, control, start, samples)
+
+
+def two_point(
+    problem: Problem,
+    *,
+    step: Step = 1e-3,
+    control: Step = 1.0,
+    exploration: float = 0.1,
+    start: Any = None,
+    samples: int = 1,
+) -> PrimalDual:
+    """Derivative-free descent from the losses on both sides of θ_t (Shamir 2013), for any world; `exploration` is δ."""
+    explore = Sphere(exploration, both=True)
+    return framework(problem, TwoPointEstimate(explore.radius), explore, step, control, start, samples)

@@ -1,0 +1,1 @@
+"""Numbers and programs, nothing of the field: float64, pytrees, random numbers, polynomials, averages, lanes."""

@@ -1,0 +1,20 @@
+"""The types of arrays.
+
+Fields of pytrees are annotated `Array`, JAX's type, which is what they hold inside a compiled function. At rest, numbers that a
+user gave are NumPy arrays of float64: JAX would make them single precision outside of `precise`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def as_field(numbers: Any) -> Array:
+    """Numbers as they are, under the type of a field."""
+    return cast(Array, numbers)

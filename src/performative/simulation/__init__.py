@@ -1,0 +1,1 @@
+"""Methods against worlds, many realizations at once."""

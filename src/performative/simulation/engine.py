@@ -1,0 +1,323 @@
+"""The compiled loop: all methods, variants and realisations of a batch advance together, round by round.
+
+Randomness is a function of the seed, the realisation and the round, and of nothing else: chunks, workers and the order of
+methods cannot change a result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_lanes
+from performative.numerics.lanes.values import Same
+from performative.numerics.pytrees import pytree, same_structure
+from performative.numerics.randomness import fold_in, new_key, normals_from
+from performative.truth.metrics import Tally, record
+
+BLOCK = 8
+"""Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
+FEW = 10
+"""Realisations whose warm-up is computed at once, at most."""
+
+
+@pytree()
+class World:
+    """What one realisation consists of, apart from chance: the methods, the environment and the truth."""
+
+    methods: Any
+    environment: Any
+    truth: Any
+
+
+@pytree()
+class Run:
+    """One method under way: its state and its tally."""
+
+    state: Any
+    tally: Any
+
+
+Runs = dict[str, Run]
+
+
+class Noise(NamedTuple):
+    """The randomness of one round of one realisation, shared by all methods.
+
+    The first key and `asking` are for asking, the other keys and the rows of `answers` for the world's answers: standard normal
+    numbers, as many as the method and the environment that need most of them take.
+    """
+
+    keys: Any
+    asking: Any
+    answers: Any
+
+
+@pytree("places", "tree")
+class Packed:
+    """The worlds of all lanes, each array kept once.
+
+    What is the same in all lanes has no axis for them, and what several parts of a world share (the problem that all methods
+    know, say) is one array: a round reads less memory, and a large table is not copied for every lane.
+    """
+
+    arrays: Any
+    places: Any
+    tree: Any
+
+    @staticmethod
+    def of(worlds: Sequence[World]) -> Packed:
+        """The worlds packed; they must differ in their numbers alone."""
+        rows = same_structure(worlds)
+        arrays: list[Any] = []
+        places, known = [], {}
+        for leaves in zip(*rows, strict=True):
+            first = leaves[0]
+            alike = all(leaf is first or _same_bits(leaf, first) for leaf in leaves)
+            array = first if alike else np.stack(leaves, axis=-1)
+            identity = (alike, array.shape, array.dtype, array.tobytes())
+            if identity not in known:
+                known[identity] = len(arrays)
+                arrays.append(Same(array) if alike else array)
+            places.append(known[identity])
+        return Packed(tuple(arrays), tuple(places), jax.tree.structure(worlds[0]))
+
+    def part(self, lanes: np.ndarray[Any, Any]) -> Packed:
+        """Some of the lanes."""
+        arrays = [array if isinstance(array, Same) else array[..., lanes] for array in self.arrays]
+        return Packed(tuple(arrays), self.places, self.tree)
+
+    def unpacked(self) -> World:
+        """The world of all lanes, for `over_lanes`."""
+        return jax.tree.unflatten(self.tree, [self.arrays[place] for place in self.places])
+
+
+def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+
+
+class Batch:
+    """A batch of realisations under way. Its lanes are all variants of all its realisations, variant by variant.
+
+    `worlds` holds for each realisation its variants, the worlds that share one noise (one per sensitivity, say).
+    """
+
+    def __init__(self, worlds: Sequence[Sequence[World]], realizations: Sequence[int], seed: int) -> None:
+        variants = len(worlds[0])
+        self._world = Packed.of([world[variant] for variant in range(variants) for world in worlds])
+        self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
+        self._shape = (variants, len(worlds))
+        first = {name: int(_first_round(method)) for name, method in worlds[0][0].methods.items()}
+        opening = tuple(name for name, round_ in first.items() if round_ == 0)
+        self._reached: tuple[int, Runs] = (1, self._begun(opening))  # one assignment: an interruption cannot split it
+
+    @property
+    def round(self) -> int:
+        """The next round to run."""
+        return self._reached[0]
+
+    @property
+    def runs(self) -> Runs:
+        """All methods under way, their arrays with the lanes last."""
+        return self._reached[1]
+
+    def restore(self, round: int, runs: Runs) -> None:
+        """Go back or forth to where an earlier batch was."""
+        self._reached = (round, runs)
+
+    def advance(self, stop: int) -> None:
+        """Run the rounds before `stop` that have not been run."""
+        advanced = _compiled_advance()(self._world, self.runs, self._keys, self.round, stop)
+        self._reached = (stop, jax.block_until_ready(advanced))
+
+    def _begun(self, opening: tuple[str, ...]) -> Runs:
+        """The runs after round 0, a few realisations at a time: a warm-up holds all its samples at once."""
+        variants, realizations = self._shape
+        few = max(size for size in range(1, FEW + 1) if realizations % size == 0)
+        pieces = []
+        for first in range(0, realizations, few):
+            chosen = np.arange(first, first + few)
+            lanes = (chosen + realizations * np.arange(variants)[:, None]).reshape(-1)
+            pieces.append(_begin(self._world.part(lanes), self._keys[chosen], variants, opening))
+        return jax.block_until_ready(_joined(pieces, variants))
+
+    def snapshot(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
+        """The recorded variables after the last round, arrays (..., variant, realization) for each method."""
+        values = jax.device_get(_snapshot(self._world, self.runs, self.round - 1))
+        return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *self._shape), values)
+
+
+def first_answer(environment: Any, decision: Array, seed: int, realization: int, n: int) -> Array:
+    """The n samples (n, k) that round 0 of a realisation observes at `decision`."""
+    keys = round_keys(jax.random.fold_in(new_key(seed), realization), 0, answers=1)
+    return environment.sample(keys[1], decision, n)
+
+
+@functools.cache
+def compiler_options() -> dict[str, str]:
+    """Options of XLA that pay here, where this version of it knows them.
+
+    Its library for reductions is made for large arrays; left to it, the short sums of a round take most of the time.
+    """
+    options = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
+    try:
+        jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return options
+
+
+@jax.jit
+def _first_round(method: Any) -> Array:
+    """Where a method starts: in round 0 if it opens with a warm-up. Nothing else of its state is computed."""
+    return method.init(new_key(0)).round
+
+
+@functools.partial(jax.jit, static_argnames=("variants", "opening"))
+def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...]) -> Runs:
+    """Initial states, and round 0 for the methods that open with a warm-up."""
+    world = packed.unpacked()
+
+    def begin(world: World, key: Array) -> Runs:
+        runs = {}
+        for name, method in world.methods.items():
+            state = method.init(jax.random.fold_in(key, 0))
+            runs[name] = Run(state, Tally.empty(world.truth, state.decision))
+        return runs
+
+    runs: Runs = over_lanes(begin)(world, jnp.tile(keys, variants))
+    if not opening:
+        return _settled(runs)
+    warm = {name: runs[name] for name in opening}
+    noise = jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1))
+    opened = over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, _repeated(noise, variants))
+    return _settled(runs | opened)
+
+
+@functools.partial(jax.jit, static_argnames="variants")
+def _joined(pieces: list[Runs], variants: int) -> Runs:
+    """The runs of all realisations, variant by variant."""
+
+    def joined(*leaves: Array) -> Array:
+        apart = [leaf.reshape(*leaf.shape[:-1], variants, leaf.shape[-1] // variants) for leaf in leaves]
+        return jnp.concatenate(apart, axis=-1).reshape(*leaves[0].shape[:-1], len(leaves) * leaves[0].shape[-1])
+
+    return jax.tree.map(joined, *pieces)
+
+
+def _settled(runs: Runs) -> Runs:
+    """The same numbers in the types they keep from the first round on, so that later rounds need not be compiled anew."""
+    return jax.tree.map(lambda leaf: lax.convert_element_type(leaf, leaf.dtype), runs)
+
+
+@functools.cache
+def _compiled_advance() -> Callable[..., Runs]:
+    return jax.jit(_rounds, compiler_options=compiler_options())
+
+
+def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) -> Runs:
+    """Rounds start, …, stop−1. The bounds are numbers of the compiled program, so any chunk runs the same code."""
+    world = packed.unpacked()
+    needs, variants = _needs(world, runs), count_lanes(runs) // keys.shape[0]
+
+    def block(carry: tuple[Array, Runs]) -> tuple[Array, Runs]:
+        first, runs = carry
+        noise = _noise(keys, *needs, first + jnp.arange(BLOCK), once=jnp.minimum(stop - first, 1))
+
+        def body(offset: Array, runs: Runs) -> Runs:
+            drawn = jax.tree.map(lambda rounds: lax.dynamic_index_in_dim(rounds, offset, keepdims=False), noise)
+            one_round = over_lanes(functools.partial(_round, t=first + offset))
+            return one_round(world, runs, _repeated(drawn, variants))
+
+        return first + BLOCK, lax.fori_loop(0, jnp.minimum(stop - first, BLOCK), body, runs)
+
+    return lax.while_loop(lambda carry: carry[0] < stop, block, (jnp.asarray(start), runs))[1]
+
+
+@jax.jit
+def _snapshot(packed: Packed, runs: Runs, t: Array) -> dict[str, dict[str, Array]]:
+    def snapshot(world: World, runs: Runs) -> dict[str, dict[str, Array]]:
+        effect = getattr(world.environment, "effect", None) if world.truth.excess is not None else None
+        return {name: record(world.truth, run.tally, run.state, effect, t) for name, run in runs.items()}
+
+    return over_lanes(snapshot)(packed.unpacked(), runs)
+
+
+def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
+    """Round t of one lane: ask, let the world answer, tell, count."""
+    environment = world.environment
+
+    def answer(decision: Array, index: int, wanted: int) -> Array:
+        if hasattr(environment, "normals"):
+            numbers = noise.answers[index, : environment.normals(wanted)]
+            return environment.respond(numbers, decision)
+        return environment.sample(noise.keys[1 + index], decision, wanted)
+
+    after = {}
+    for name, run in runs.items():
+        method, state = world.methods[name], run.state
+        if hasattr(method, "normals"):
+            decisions = method.decide(state, noise.asking[: method.normals])
+        else:
+            decisions = method.ask(state, noise.keys[0])
+        wanted = method.wanted(state)
+        samples = jnp.stack([answer(decisions[index], index, wanted) for index in range(decisions.shape[0])])
+        told = method.tell(state, decisions, samples)
+        after[name] = Run(told, run.tally.after_round(world.truth, state.decision, decisions, wanted, t))
+    return after
+
+
+def _noise(keys: Array, answers: int, asking: int, size: int, rounds: Array, once: Any) -> Noise:
+    """The randomness of some rounds, the first axis, of each realisation, the last axis: `standard_normal` of each key.
+
+    Of the keys only their words are computed, in loops that run `once`: XLA would otherwise compute them anew for every number.
+    """
+
+    def settled(words: tuple[Array, Array]) -> tuple[Array, Array]:
+        return lax.fori_loop(0, once, lambda _, __: words, jax.tree.map(jnp.zeros_like, words))
+
+    rows = jnp.arange(1 + answers, dtype=jnp.uint32)
+    first, second = over_lanes(jax.random.key_data)(keys)
+    words = settled(over_lanes(lambda first, second: fold_in(first, second, rounds + 1))(first, second))
+    words = settled(over_lanes(lambda first, second: fold_in(first[:, None], second[:, None], rows))(*words))
+
+    def ask(first: Array, second: Array) -> Array:
+        return jax.vmap(functools.partial(normals_from, size=asking))(first[:, 0], second[:, 0])
+
+    def answer(first: Array, second: Array) -> Array:
+        return jax.vmap(jax.vmap(functools.partial(normals_from, size=size)))(first[:, 1:], second[:, 1:])
+
+    row_keys = over_lanes(lambda key: jax.vmap(lambda t: round_keys(key, t, answers))(rounds))(keys)
+    return Noise(row_keys, over_lanes(ask)(*words), over_lanes(answer)(*words))
+
+
+def round_keys(key: Array, t: Any, answers: int) -> Array:
+    """The keys of round t: the first for asking, the others for the world's answers."""
+    round_key = jax.random.fold_in(key, t + 1)
+    return jax.vmap(functools.partial(jax.random.fold_in, round_key))(jnp.arange(1 + answers))
+
+
+def _needs(world: World, runs: Runs) -> tuple[int, int, int]:
+    """The most decisions that one round of these runs deploys, and the most normal numbers that asking and one answer take."""
+    world, runs = one_lane(world), one_lane(runs)
+    answers, asking, size = 0, 0, 0
+    for name, run in runs.items():
+        method = world.methods[name]
+        asked = jax.eval_shape(lambda method, state: method.ask(state, new_key(0)), method, run.state)
+        answers, asking = max(answers, asked.shape[0]), max(asking, getattr(method, "normals", 0))
+        if hasattr(world.environment, "normals"):
+            size = max(size, world.environment.normals(method.wanted(run.state)))
+    return answers, asking, size
+
+
+def _repeated(noise: Noise, copies: int) -> Noise:
+    """The same noise for each variant of a realisation."""
+    if copies == 1:
+        return noise
+    return jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, axis=-1), noise)

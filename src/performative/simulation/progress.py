@@ -1,0 +1,40 @@
+"""The progress bar."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+def ignore(rounds: int) -> None:
+    """Batches in other processes report when they are done."""
+
+
+class progress_bar:
+    """A progress bar over rounds, or nothing; a context that gives the function to advance it."""
+
+    def __init__(self, show: bool, total: int) -> None:
+        self._bar: Any = None
+        self._total = total
+        if show:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+
+    def __enter__(self) -> Callable[[int], None]:
+        if self._bar is None:
+            return ignore
+        self._bar.start()
+        return functools.partial(self._bar.advance, self._bar.add_task("rounds", total=self._total))
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,1 @@
+"""Algorithms that know a problem and a risk, but no world."""

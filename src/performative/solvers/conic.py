@@ -1,0 +1,49 @@
+"""Convex programs in cvxpy, solved by Clarabel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from performative.errors import SolverFailed
+from performative.numerics.arrays import Floats
+from performative.problem import Problem
+from performative.solvers.derivatives import linearized
+
+
+def constraint_values(problem: Problem, theta: Floats, variable: Any) -> list[Any]:
+    """The constraints' values at `variable`: in convex form where there is one, linearised at θ elsewhere."""
+    g, jacobian = linearized(problem, theta)
+    values, row = [], 0
+    for item in problem.constraints:
+        rows = slice(row, row + len(item.names))
+        row = rows.stop
+        declared = item.declare(variable)
+        values.append(g[rows] + jacobian[rows] @ (variable - theta) if declared is None else declared)
+    return values
+
+
+def undeclared(problem: Problem) -> Floats:
+    """1 for each constraint without a convex form, 0 for the others."""
+    import cvxpy as cp
+
+    x = cp.Variable(problem.dimension)
+    open_ = [np.full(len(item.names), float(item.declare(x) is None)) for item in problem.constraints]
+    return np.concatenate([*open_, np.zeros(0)])
+
+
+def solve(program: Any) -> None:
+    """Solve a cvxpy program by Clarabel to its last digits, or raise `SolverFailed`."""
+    import cvxpy as cp
+
+    tight = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13, "max_iter": 400}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # accuracy is certified by the KKT residual, not by the solver's status
+        try:
+            program.solve(solver=cp.CLARABEL, **tight)
+        except cp.SolverError as error:
+            raise SolverFailed(f"Clarabel failed: {error}") from error
+    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        raise SolverFailed(f"the convex subproblem is {program.status}")

@@ -1,0 +1,121 @@
+"""Is a problem convex? Its risk and constraints at points all over Θ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from performative.numerics import polynomial
+from performative.numerics.arrays import Floats
+from performative.problem import Problem
+from performative.solvers.conic import undeclared
+from performative.solvers.derivatives import (
+    Derivatives,
+    Model,
+    constraint_curvature,
+    constraint_derivatives,
+    require_finite,
+    smoothed,
+)
+from performative.solvers.feasibility import projected
+
+
+class Survey(NamedTuple):
+    """A risk at points all over Θ, before it is minimised."""
+
+    points: Floats
+    models: list[Model]
+    quadratic: bool
+
+    @property
+    def scale(self) -> float:
+        """The usual size of the gradient: a quarter of the points has a smaller one, flat stretches left out."""
+        sizes = np.array([np.linalg.norm(model.gradient) for model in self.models])
+        rounding = 1e-15 * np.array([abs(float(model.value)) for model in self.models])
+        steep = sizes > rounding
+        return float(np.quantile(sizes[steep], 0.25)) if np.any(steep) else float(np.max(rounding)) or 1.0
+
+    @property
+    def extent(self) -> str:
+        """How much was looked at."""
+        if self.quadratic:
+            return "everywhere, since it is quadratic"
+        return f"and so are the constraints, as far as {len(self.points)} points and the chords between them show"
+
+
+def survey(derivatives: Derivatives, problem: Problem, theta: Floats, risk: Callable[[Any], Any]) -> Survey:
+    """Look at a risk from θ and from points all over Θ."""
+    first = smoothed(derivatives, problem, theta)
+    require_finite(first, theta)
+    points = [theta, *spread_of_points(problem, theta)]
+    if polynomial.degree(risk, np.zeros(problem.dimension)) <= 2:
+        moves = np.stack(points) - theta
+        gradients = first.gradient + moves @ first.hessian
+        values = first.value + 0.5 * np.sum(moves * (first.gradient + gradients), axis=1)
+        return Survey(
+            np.stack(points), [Model(v, g, first.hessian) for v, g in zip(values, gradients, strict=True)], True
+        )
+    models = [first, *(derivatives(point) for point in points[1:])]
+    finite = [all(np.all(np.isfinite(part)) for part in model) for model in models]
+    kept = [model for model, good in zip(models, finite, strict=True) if good]
+    return Survey(np.stack(points)[finite], kept, False)
+
+
+def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Floats]:
+    """Points of Θ, always the same: first as far as Θ goes, then around θ; inside and on the boundary."""
+    random = np.random.default_rng(0)
+    radius = problem.decisions.radius
+    near = min(radius, 10.0) / np.sqrt(problem.dimension)
+    reach = (np.zeros_like(theta), 4 * radius) if np.isfinite(radius) else (theta, 10 * near)
+    points = []
+    for center, length in (reach, (theta, near)):
+        moves = length * random.normal(size=(pairs, problem.dimension))
+        drawn = [projected(problem, center + sign * move) for move in moves for sign in (1, -1)]
+        weights = random.uniform(size=2 * pairs)
+        mixed = [w * one + (1 - w) * other for w, one, other in zip(weights, drawn, drawn[1:] + drawn[:1], strict=True)]
+        points += [*mixed, *drawn[:pairs]]
+    return points
+
+
+def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
+    """In what the problem is seen not to be convex: the risk or a constraint curves downwards or has such a kink."""
+    hessians = [model.hessian for model in survey.models[: 1 if survey.quadratic else None]]
+    reason = bent_downwards(name, hessians, survey.scale)
+    if reason is None and not survey.quadratic:
+        values, gradients = (np.stack(part) for part in list(zip(*survey.models, strict=True))[:2])
+        reason = _above_chord(name, survey.points, values, gradients)
+    points = survey.points[:1] if polynomial.degree(problem.g, np.zeros(problem.dimension)) <= 2 else survey.points
+    for index in np.flatnonzero(undeclared(problem)):
+        if reason is not None:
+            break
+        called, alone = f"constraint {problem.constraint_names[index]}", np.eye(len(problem.constraint_names))[index]
+        reason = bent_downwards(called, [constraint_curvature(problem, point, alone) for point in points], 0.0)
+        if reason is None and len(points) > 1:
+            g, jacobians = (
+                np.stack(part) for part in zip(*(constraint_derivatives(problem, p) for p in points), strict=True)
+            )
+            reason = _above_chord(called, points, g[:, index], jacobians[:, index])
+    return reason
+
+
+def bent_downwards(name: str, hessians: list[Floats], scale: float) -> str | None:
+    """Judged by the Hessians of a function whose gradient is of size `scale`."""
+    lowest = min(float(np.linalg.eigvalsh((h + h.T) / 2)[0]) for h in hessians)
+    if lowest < -1e-9 * max(float(np.max(np.abs(hessians))), 1e-3 * scale):
+        return f"{name} is not convex, its Hessian has the eigenvalue {lowest:.6g}"
+    return None
+
+
+def _above_chord(name: str, points: Floats, values: Floats, gradients: Floats) -> str | None:
+    """Judged by f(y) ≥ f(x) + ⟨∇f(x), y − x⟩ for all pairs of points, up to rounding."""
+    finite = np.isfinite(values) & np.all(np.isfinite(gradients), axis=1)
+    points, values, gradients = points[finite], values[finite], gradients[finite]
+    along = gradients @ points.T - np.sum(gradients * points, axis=1)[:, None]
+    gap = values[None, :] - values[:, None] - along
+    allowed = 1e-10 * (np.abs(values)[None, :] + np.abs(values)[:, None] + np.abs(gradients) @ np.abs(points).T)
+    if not np.any(gap < -allowed):
+        return None
+    x, y = np.unravel_index(np.argmin(gap / np.maximum(allowed, 1e-300)), gap.shape)
+    return f"{name} is not convex, at {points[y]} it lies {-gap[x, y]:.6g} below its tangent at {points[x]}"

@@ -1,0 +1,128 @@
+"""Values and derivatives of a risk and of constraints at a point, taken next to it where they are not finite at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.numerics.arrays import Floats
+from performative.problem import Problem
+
+DecoupledRisk = Callable[..., Array]
+"""risk(θ, where): the average loss of θ on the data that the decision `where` induces, or θ itself if it is left out.
+
+It is a pytree, so that it may enter a compiled function.
+"""
+
+
+class Model(NamedTuple):
+    """Value, gradient and Hessian of a risk at a point."""
+
+    value: Floats
+    gradient: Floats
+    hessian: Floats
+
+
+Derivatives = Callable[[Floats], Model]
+
+
+def model_of(risk: DecoupledRisk, theta: Floats) -> Model:
+    """Of θ ↦ risk(θ), the data's reaction included."""
+    return Model(*(np.asarray(part) for part in _derivatives(risk, theta)))
+
+
+def frozen_model_of(risk: DecoupledRisk, where: Array, theta: Floats) -> Model:
+    """Of θ ↦ risk(θ, where), on data that stay as they are."""
+    return Model(*(np.asarray(part) for part in _frozen_derivatives(risk, where, theta)))
+
+
+@jax.jit
+def _derivatives(risk: DecoupledRisk, theta: Array) -> tuple[Array, Array, Array]:
+    return (*jax.value_and_grad(risk)(theta), jax.hessian(risk)(theta))
+
+
+@jax.jit
+def _frozen_derivatives(risk: DecoupledRisk, where: Array, theta: Array) -> tuple[Array, Array, Array]:
+    return (*jax.value_and_grad(risk)(theta, where), jax.hessian(risk)(theta, where))
+
+
+def normalized(derivatives: Derivatives, problem: Problem, scale: float) -> Derivatives:
+    """The derivatives divided by `scale`, finite wherever the risk is."""
+
+    def risk(theta: Floats) -> Model:
+        return Model(*(part / scale for part in smoothed(derivatives, problem, theta)))
+
+    return risk
+
+
+def gradient_size(derivatives: Derivatives, theta: Floats) -> float:
+    """The length of the gradient at θ, at least 1."""
+    return max(1.0, float(np.linalg.norm(derivatives(theta).gradient)))
+
+
+@jax.jit
+def constraint_derivatives(problem: Problem, theta: Array) -> tuple[Array, Array]:
+    """g(θ) and its Jacobian as they come, finite or not."""
+    return problem.g(theta), jax.jacrev(problem.g)(theta)
+
+
+@jax.jit
+def _curvature(problem: Problem, theta: Array, lam: Array) -> Array:
+    return jax.hessian(lambda theta: jnp.sum(lam * problem.g(theta)))(theta)
+
+
+def constraint_curvature(problem: Problem, theta: Floats, lam: Floats) -> Floats:
+    """Σ λ_i ∇²g_i(θ), taken next to θ where it is not finite at θ itself; zero where it is not finite there either."""
+    if not np.any(lam):
+        return np.zeros((problem.dimension, problem.dimension))
+    curvature = np.asarray(_curvature(problem, theta, lam))
+    if not np.all(np.isfinite(curvature)):
+        curvature = np.nan_to_num(_curvature(problem, nudged(problem, theta), lam), nan=0.0, posinf=0.0, neginf=0.0)
+    return (curvature + curvature.T) / 2
+
+
+def linearized(problem: Problem, theta: Floats) -> tuple[Floats, Floats]:
+    """g(θ) and its Jacobian; rows that are not finite at θ (a norm at 0) are taken next to it."""
+    g, jacobian = (np.asarray(part) for part in constraint_derivatives(problem, theta))
+    finite = np.all(np.isfinite(jacobian), axis=1)
+    if not np.all(finite):
+        jacobian = np.where(finite[:, None], jacobian, constraint_derivatives(problem, nudged(problem, theta))[1])
+    for name, value, row in zip(problem.constraint_names, g, jacobian, strict=True):
+        if not np.isfinite(value):
+            raise ValueError(f"constraint {name} must be finite on the decision set, but is {value} at {theta}")
+        if not np.all(np.isfinite(row)):
+            raise ValueError(f"the gradient of constraint {name} must be finite, but is {row} at {theta}")
+    return g, jacobian
+
+
+def smoothed(derivatives: Derivatives, problem: Problem, theta: Floats) -> Model:
+    """The model at θ; derivatives that are not finite there, though the value is, are taken next to it."""
+    model = derivatives(theta)
+    if not np.isfinite(model.value) or all(np.all(np.isfinite(part)) for part in model):
+        return model
+    near = derivatives(nudged(problem, theta))
+    gradient = model.gradient if np.all(np.isfinite(model.gradient)) else near.gradient
+    hessian = near.hessian if np.all(np.isfinite(near.hessian)) else np.zeros_like(near.hessian)
+    require_finite(Model(model.value, gradient, hessian), theta)
+    return Model(model.value, gradient, hessian)
+
+
+def require_finite(model: Model, theta: Floats) -> None:
+    """Refuse an average loss that is not finite at θ, or whose gradient is not."""
+    if not np.isfinite(model.value):
+        raise ValueError(f"the average loss must be finite on the decision set, but is {model.value} at {theta}")
+    if not np.all(np.isfinite(model.gradient)):
+        raise ValueError(f"the gradient of the loss must be finite, but its average is {model.gradient} at {theta}")
+
+
+def nudged(problem: Problem, theta: Floats, length: float = 1e-9) -> Floats:
+    """θ, moved by about `length` of its size into the inside of Θ, always in the same direction."""
+    size = max(1.0, float(np.linalg.norm(theta)))
+    drawn = theta + size * np.random.default_rng(1).normal(size=(32, theta.shape[0]))
+    inside = np.mean([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in drawn], axis=0)
+    return np.asarray(theta + length * (inside - theta))

@@ -1,0 +1,135 @@
+"""The decision that minimizes the risk on the very data it induces, found by repeated minimization."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from performative.numerics.arrays import Floats
+from performative.problem import Problem
+from performative.solvers.certificate import certified
+from performative.solvers.convexity import Survey, not_convex, survey
+from performative.solvers.derivatives import (
+    DecoupledRisk,
+    Derivatives,
+    Model,
+    frozen_model_of,
+    gradient_size,
+    normalized,
+)
+from performative.solvers.feasibility import require_feasible
+from performative.solvers.kkt import TOLERANCE, Point, Solution, kkt_residual
+from performative.solvers.minimum import STARTS, best_of_starts, minimized, smooth_start
+
+STALLED = 15
+"""After how many repetitions without getting much closer to a stable point steps are made shorter."""
+
+
+def fixed_point(problem: Problem, risk: DecoupledRisk, start: Any = None) -> Solution:
+    """θ* = argmin_θ risk(θ, θ*) over θ ∈ Θ with g(θ) ≤ 0.
+
+    Repeated minimization with Anderson acceleration, and with shorter steps if need be. Where the risk on frozen data is not
+    convex, its minimizer is looked for from nine starts; `message` says whether the decision is that minimizer or a KKT
+    point only.
+    """
+
+    def frozen(where: Floats) -> Derivatives:
+        return functools.partial(frozen_model_of, risk, jnp.asarray(where))
+
+    theta = require_feasible(problem, start)
+    theta = smooth_start(problem, frozen(theta), theta)
+
+    def look(where: Floats) -> tuple[Survey, str | None]:
+        seen = survey(frozen(where), problem, where, lambda theta: risk(theta, jnp.asarray(where)))
+        return seen, not_convex(problem, seen, "the risk on frozen data")
+
+    seen, reason = look(theta)
+    scale = seen.scale
+    tried: list[tuple[float, Point, str]] = []
+    for _ in range(8):
+        at = functools.partial(repeated, lambda where: normalized(frozen(where), problem, scale), problem, theta)
+        point = at(200 if reason is None else 40)
+        seen, reason = look(point.decision)
+        if reason is None:
+            message = f"global: the risk on frozen data is convex ({seen.extent})"
+            return certified(problem, risk, point, scale, False, message)
+        scaled = normalized(frozen(point.decision), problem, scale)
+        better, count = best_of_starts(scaled, problem, point.decision)
+        gain = scale * float(scaled(point.decision).value - scaled(better.decision).value)
+        searched = f"the least risk on the same data of the KKT points that {count} of {STARTS + 1} starts led to"
+        if gain <= 1e-9 * scale * max(1.0, abs(float(scaled(point.decision).value))):
+            return certified(problem, risk, point, scale, True, f"local: {reason}; the decision has {searched}")
+        again = any(np.allclose(theta, other.decision) for _, other, _ in tried)
+        tried.append(
+            (gain, point, f"local: {reason}; a KKT point, but on the same data {better.decision} has a risk lower by")
+        )
+        theta = better.decision
+        if again:
+            break
+    gain, point, message = min(tried, key=lambda item: (item[1].residual > TOLERANCE, item[0]))
+    return certified(problem, risk, point, scale, True, f"{message} {gain:.6g}")
+
+
+def repeated(risk: Callable[[Floats], Derivatives], problem: Problem, theta: Floats, most: int) -> Point:
+    """The fixed point of θ ↦ argmin risk(θ), looked for from θ, or the best that was met."""
+
+    def residual(theta: Floats, lam: Floats) -> float:
+        return kkt_residual(problem, theta, lam, risk(theta)(theta).gradient)
+
+    best = Point(theta, np.zeros(len(problem.constraint_names)), np.inf)
+    inputs: list[Floats] = []
+    outputs: list[Floats] = []
+    stalled, weight = 0, 0.0
+    for _ in range(most):
+        found, _ = minimized(_held(risk(theta), theta, weight), problem, theta)
+        gap = float(np.linalg.norm(found.decision - theta))
+        before = best.residual
+        for candidate in (theta, found.decision):
+            reached = residual(candidate, found.multipliers)
+            if weight == 0.0:
+                reached = min(reached, max(found.residual, gap))
+            if reached < best.residual:
+                best = Point(candidate, found.multipliers, reached)
+        stalled = 0 if best.residual < 0.5 * before else stalled + 1
+        accepted = TOLERANCE * gradient_size(risk(best.decision), best.decision)
+        if best.residual <= 1e-3 * accepted or (best.residual <= accepted and stalled > 3):
+            break
+        inputs, outputs = [*inputs[-8:], theta], [*outputs[-8:], found.decision]
+        theta = np.asarray(problem.decisions.project(jnp.asarray(_anderson(inputs, outputs))))
+        if stalled == STALLED and gap > 0:
+            change = risk(found.decision)(found.decision).gradient - risk(inputs[-1])(inputs[-1]).gradient
+            weight = max(4.0 * weight, float(np.linalg.norm(change)) / gap)
+            theta, stalled, inputs, outputs = best.decision, 0, [], []
+    return best
+
+
+def _held(risk: Derivatives, where: Floats, weight: float) -> Derivatives:
+    """risk(θ) + ½·weight·‖θ − where‖²: minimised again and again it has the same fixed points, and steps that are shorter.
+
+    Where risk is linear its minimisers are corners of the set, and repetition goes from one to another for ever.
+    """
+
+    def held(theta: Floats) -> Model:
+        value, gradient, hessian = risk(theta)
+        apart = theta - where
+        return Model(
+            value + 0.5 * weight * float(apart @ apart),
+            gradient + weight * apart,
+            hessian + weight * np.eye(len(theta)),
+        )
+
+    return held if weight else risk
+
+
+def _anderson(inputs: list[Floats], outputs: list[Floats]) -> Floats:
+    """The next input of the fixed-point iteration: the mixture of outputs whose residuals cancel best."""
+    residuals = np.stack(outputs) - np.stack(inputs)
+    if len(residuals) == 1:
+        return outputs[-1]
+    steps = np.diff(residuals, axis=0).T
+    weights = np.linalg.lstsq(steps, residuals[-1], rcond=1e-12)[0]
+    return np.asarray(outputs[-1] - np.diff(np.stack(outputs), axis=0).T @ weights)

@@ -1,0 +1,126 @@
+"""A solver for the reference problems: smooth risk, constraints g(θ) ≤ 0, θ in Θ, to high accuracy, with multipliers.
+
+Sequential convex programming: the risk is replaced by its second-order model at the current point, constraints that have
+a convex cvxpy form stay as they are, others are linearised and their curvature, weighted by the multipliers, moves into the
+model. Clarabel solves each subproblem. A convex quadratic program is its own model and takes one step.
+
+Tolerances are meant for a risk whose gradient is usually of size one; the caller divides by that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+
+from performative.errors import SolverFailed
+from performative.numerics.arrays import Floats
+from performative.problem import Problem
+from performative.solvers.conic import constraint_values, solve, undeclared
+from performative.solvers.derivatives import Model, constraint_curvature, linearized, require_finite
+from performative.solvers.kkt import Point, kkt_residual
+
+
+def minimize(
+    risk: Callable[[Floats], Model], problem: Problem, start: Floats, tolerance: float, most: int = 60
+) -> tuple[Point, list[Floats]]:
+    """The minimiser of `risk` under the problem's constraints from `start`, and the Hessians met on the way."""
+    theta, lam = start, np.zeros(len(problem.constraint_names))
+    best = Point(theta, lam, np.inf)
+    hessians: list[Floats] = []
+    require_finite(risk(theta), theta)
+    stalled = 0
+    for _ in range(most):
+        model = risk(theta)
+        hessians.append(model.hessian)
+        try:
+            found, lam = _subproblem(problem, theta, lam, model)
+        except SolverFailed:
+            if best.residual < np.inf:
+                break
+            raise
+        theta = _line_search(risk, problem, theta, found, model, lam)
+        residual = kkt_residual(problem, theta, lam, risk(theta).gradient)
+        stalled = 0 if residual < 0.5 * best.residual else stalled + 1
+        if residual < best.residual:
+            best = Point(theta, lam, residual)
+        if best.residual <= tolerance * 1e-3 or (best.residual <= tolerance and stalled) or stalled > 8:
+            break
+    return _polished(risk, problem, best), hessians
+
+
+def below(risk: Callable[[Floats], Model], problem: Problem, point: Point) -> Floats | None:
+    """A decision that is better than a stationary point, along a direction in which the Lagrangian curves downwards."""
+    theta, model = point.decision, risk(point.decision)
+    values, vectors = np.linalg.eigh(model.hessian + constraint_curvature(problem, theta, point.multipliers))
+    merit = _merit(problem, point.multipliers)
+    lowest = merit(theta, float(model.value))
+    lowest -= 1e-9 * max(1.0, abs(lowest))
+    found = None
+    for direction in vectors.T[values < -1e-9 * max(float(np.max(np.abs(values))), 1e-3)]:
+        for length in 2.0 ** np.arange(4, -10, -1):
+            for move in (length * direction, -length * direction):
+                there = np.asarray(problem.decisions.project(jnp.asarray(theta + move)))
+                reached = merit(there, float(risk(there).value))
+                if np.isfinite(reached) and reached < lowest:
+                    found, lowest = there, reached
+    return found
+
+
+def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -> Point:
+    """Projected gradient steps on the Lagrangian: cone solvers leave a curved Θ at half their digits, projections do not."""
+    best, theta, lam = point, point.decision, point.multipliers
+    curvature = np.linalg.eigvalsh(risk(theta).hessian + constraint_curvature(problem, theta, lam))
+    length = 1 / max(float(np.max(np.abs(curvature))), 1e-12)
+    for _ in range(100):
+        ascent = risk(theta).gradient + lam @ linearized(problem, theta)[1]
+        theta = np.asarray(problem.decisions.project(jnp.asarray(theta - length * ascent)))
+        residual = kkt_residual(problem, theta, lam, risk(theta).gradient)
+        if not residual < 0.99 * best.residual:
+            break
+        best = Point(theta, lam, residual)
+    return best
+
+
+def _subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tuple[Floats, Floats]:
+    import cvxpy as cp
+
+    x = cp.Variable(problem.dimension)
+    hessian = model.hessian + constraint_curvature(problem, theta, lam * undeclared(problem))
+    values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    floor = 1e-9 * max(float(np.max(np.abs(values))), 1e-12)
+    if values[0] < -floor:
+        values = np.maximum(np.abs(values), floor)  # a convex model of a non-convex risk
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    move = x - theta
+    objective = 0.5 * cp.sum_squares(root @ move) + model.gradient @ move
+    held = [values <= 0 for values in constraint_values(problem, theta, x)]
+    solve(cp.Problem(cp.Minimize(objective), held + problem.decisions.declare(x)))
+    duals = np.concatenate([np.atleast_1d(item.dual_value) for item in held] or [np.zeros(0)])
+    return np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float))), np.maximum(duals, 0.0)
+
+
+def _line_search(
+    risk: Callable[[Floats], Model], problem: Problem, theta: Floats, found: Floats, model: Model, lam: Floats
+) -> Floats:
+    """The largest of the steps 1, ½, ¼, … that lowers the risk plus a penalty on violations."""
+    merit = _merit(problem, lam)
+    before = merit(theta, float(model.value))
+    allowance = 1e-9 * max(1.0, abs(before))
+    for halving in range(30):
+        point = theta + 0.5**halving * (found - theta)
+        reached = merit(point, float(risk(point).value))
+        if np.isfinite(reached) and reached <= before + allowance:
+            return point
+    return found if np.isfinite(merit(found, float(risk(found).value))) else theta
+
+
+def _merit(problem: Problem, lam: Floats) -> Callable[[Floats, float], float]:
+    """The risk plus a penalty on violations."""
+    weight = 2.0 * float(np.max(lam, initial=0.0)) + 1.0
+
+    def merit(point: Floats, value: float) -> float:
+        return value + weight * float(np.sum(np.maximum(np.asarray(problem.g(jnp.asarray(point))), 0.0)))
+
+    return merit

@@ -1,0 +1,68 @@
+"""The constants, assumptions, steps and bounds of one problem."""
+
+from __future__ import annotations
+
+import math
+import runpy
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from performative import theory
+from performative.environments import LocationFamily
+from performative.experiments.reproduce import EXPERIMENTS, WARMUP
+from performative.problem import Problem
+from performative.validation import MOST_SEED, positive, whole
+
+
+class Report(NamedTuple):
+    """The constants of a problem; the settings and the bounds at a horizon T, or None and why there are none."""
+
+    constants: theory.Constants
+    rounds: int
+    settings: dict[str, Any] | None
+    bounds: theory.Bounds | None
+    reason: str
+
+
+def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> tuple[Problem, Any]:
+    """The problem and environment of an experiment's instance, or those a Python file defines."""
+    if name in EXPERIMENTS:
+        whole("seed", seed, 0, MOST_SEED), whole("realization", realization, 0)
+        instance = EXPERIMENTS[name].instance(seed, realization, positive("sensitivity", sensitivity), WARMUP)
+        return instance.truth, instance.environment
+    path = Path(name)
+    if path.suffix != ".py" or not path.is_file():
+        raise ValueError(
+            f"`problem` must be one of {sorted(EXPERIMENTS)} or a Python file that exists, but got {name!r}"
+        )
+    sys.path.insert(0, str(path.resolve().parent))  # as `python file.py` does
+    try:
+        defined = runpy.run_path(str(path))
+    except (ImportError, SyntaxError, NameError) as error:
+        raise ValueError(f"{path} must run, but failed: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    for variable, kind in (("problem", Problem), ("environment", LocationFamily)):
+        if not isinstance(defined.get(variable), kind):
+            raise ValueError(
+                f"{path} must define `{variable}`, a performative.{kind.__name__}, but it is {defined.get(variable)!r}"
+            )
+    return defined["problem"], defined["environment"]
+
+
+def report(problem: Problem, environment: Any, rounds: int, exploration: float = 1.0) -> Report:
+    """The constants of a problem, and Theorem 1 at T = `rounds`, or from where it speaks if that is later."""
+    whole("rounds", rounds, 1)
+    constants = theory.constants(problem, environment, exploration)
+    if not math.isfinite(constants.horizon):
+        return Report(constants, rounds, None, None, "L_g is infinite")
+    rounds = max(rounds, int(constants.horizon))
+    settings = constants.settings(rounds)
+    try:
+        bounds = constants.theorem(rounds)
+    except ValueError as error:
+        return Report(constants, rounds, settings, None, str(error))
+    if not math.isfinite(bounds.regret):
+        return Report(constants, rounds, settings, None, "a constant it needs is not bounded")
+    return Report(constants, rounds, settings, bounds, "")

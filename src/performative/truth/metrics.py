@@ -1,0 +1,138 @@
+"""What a run is measured by: regret, violation, deviation and estimation error, and the same for every deployment."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.environments.protocol import knows_risk
+from performative.numerics.expectations import QuadraticForm
+from performative.numerics.pytrees import changed, pytree
+from performative.problem import Problem
+from performative.solvers.kkt import Solution
+
+
+@pytree()
+class Excess:
+    """PR(θ) − PR(θ_PO) for any risk."""
+
+    risk: Any
+    least: Any
+
+    def __call__(self, theta: Array) -> Array:
+        """The excess risk."""
+        return self.risk(theta) - self.least
+
+
+@pytree()
+class Truth:
+    """What the world knows and methods do not: the problem measured on, the risk in excess of the optimum's, the optimum.
+
+    `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured. `decisions` is
+    Θ where it is measured how far from it deployments are, which takes a projection each.
+    """
+
+    problem: Any
+    excess: Any
+    optimum: Any
+    decisions: Any = None
+
+    @staticmethod
+    def of(
+        problem: Problem,
+        environment: Any,
+        optimum: Solution | None,
+        steps: int | None = None,
+        outside: bool = False,
+    ) -> Truth:
+        """The truth of a problem in an environment; `steps` is a grid that is `coarse_enough` for it."""
+        decisions = problem.decisions if outside else None
+        if optimum is None or not knows_risk(environment):
+            return Truth(problem, None, None, decisions)
+        return Truth(problem, _excess(problem, environment, optimum, steps), optimum, decisions)
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def _excess(problem: Problem, environment: Any, optimum: Solution, steps: int | None) -> Excess | QuadraticForm:
+    risk = environment.risk(problem, steps) if steps else environment.risk(problem)
+    form = QuadraticForm.of(risk, optimum.decision)
+    return Excess(risk, risk(optimum.decision)) if form is None else changed(form, value=jnp.zeros(()))
+
+
+@pytree()
+class Tally:
+    """Running sums over the rounds of one method, of a size that does not depend on how many there are.
+
+    `deployed_violation` holds the largest violation of each constraint so far, `outside` how far from Θ the farthest deployment
+    was, `decision` the last θ_t.
+    """
+
+    regret: Any
+    violation: Any
+    deployed_regret: Any
+    deployed_violation: Any
+    outside: Any
+    deployments: Any
+    decision: Any
+
+    @staticmethod
+    def empty(truth: Truth, decision: Array) -> Tally:
+        """Before anything is deployed."""
+        zero = jnp.zeros(())
+        nothing = jnp.zeros(len(truth.problem.constraint_names))
+        return Tally(zero, nothing, zero, nothing, zero, zero, decision)
+
+    def after_round(self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array) -> Tally:
+        """The tally after round t, at θ_t, deployed `decisions` (b, d) for `wanted` samples each.
+
+        The warm-up, round 0, is no round of the regret but does count as deployments.
+        """
+        counted = jnp.minimum(t, 1)
+        excess = truth.excess or (lambda theta: jnp.full((), jnp.nan))
+        deployed = sum((wanted * excess(decision) for decision in decisions), start=jnp.zeros(()))
+        worst, outside = self.deployed_violation, self.outside
+        for decision in decisions:
+            worst = jnp.maximum(worst, truth.problem.g(decision))
+            if truth.decisions is not None:
+                apart = decision - truth.decisions.project(decision)
+                outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
+        return Tally(
+            regret=self.regret + counted * excess(theta),
+            violation=self.violation + counted * truth.problem.g(theta),
+            deployed_regret=self.deployed_regret + deployed,
+            deployed_violation=worst,
+            outside=outside,
+            deployments=self.deployments + wanted * decisions.shape[0],
+            decision=theta,
+        )
+
+
+def record(truth: Truth, tally: Tally, state: Any, effect: Any, t: Array) -> dict[str, Array]:
+    """The recorded variables after round t; `effect` is the true A, or None.
+
+    `decision` is θ_t, which round t deployed; `multipliers` are λ_{t+1} and the estimate is Â_t, what it left behind.
+    """
+    recorded = {
+        "regret": tally.regret / t,
+        "violation": tally.violation / t,
+        "deviation": jnp.full((), jnp.nan),
+        "estimation_error": jnp.full((), jnp.nan),
+        "deployed_regret": tally.deployed_regret / tally.deployments,
+        "deployed_violation": jnp.max(tally.deployed_violation, initial=0.0),
+        "deployments": tally.deployments,
+        "decision": tally.decision,
+        "multipliers": state.multipliers,
+    }
+    if truth.decisions is not None:
+        recorded["outside"] = tally.outside
+    if truth.optimum is not None:
+        recorded["deviation"] = jnp.sum((tally.decision - truth.optimum.decision) ** 2)
+    estimate = getattr(getattr(state, "belief", None), "effect", None)
+    if effect is not None and estimate is not None and np.shape(estimate) == np.shape(effect):
+        recorded["estimation_error"] = jnp.sum((estimate - effect) ** 2)
+    return recorded

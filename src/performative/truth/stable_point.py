@@ -1,0 +1,23 @@
+"""The stable point: the decision that is best on the very data it induces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from performative.numerics.precision import in_float64
+from performative.problem import Problem
+from performative.solvers.fixed_point import fixed_point
+from performative.solvers.kkt import Solution
+from performative.truth.risk import TrueRisk, resolved
+
+
+@in_float64
+def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solution:
+    """θ_PS, which minimizes the risk on the very data it induces: θ_PS = argmin_θ E_{Z∼D(θ_PS)} ℓ(θ; Z), g(θ) ≤ 0.
+
+    Found by repeated risk minimization with Anderson acceleration, and with shorter steps if need be, so that it is also
+    found where plain repetition circles or diverges. `risk` is PR(θ_PS). Where the risk on frozen data is not convex, its
+    minimizer is looked for from nine starts; `message` says whether the decision is that minimizer or a KKT point only.
+    """
+    problem = resolved(problem, environment)
+    return fixed_point(problem, TrueRisk(problem, environment), start)
