@@ -35,12 +35,12 @@ TARGETS = {"regression": 100, "portfolio": 1000}
 
 def row(safe: xr.Dataset, apda: xr.Dataset, seconds: float) -> dict[str, Any]:
     """What the table shows, from runs of one method each (realization, round) at one sensitivity."""
-    last = safe.isel(round=-1)
-    earlier = int(np.argmin(np.abs(np.log(safe["round"].values / (safe["round"].values[-1] / 10)))))
-    decade = safe.isel(round=earlier)
+    last = safe.isel(t=-1)
+    earlier = int(np.argmin(np.abs(np.log(safe["t"].values / (safe["t"].values[-1] / 10)))))
+    decade = safe.isel(t=earlier)
     now, before = float(last["deployed_regret"].mean()), float(decade["deployed_regret"].mean())
     exponent = np.log(now / before) / np.log(float(last["deployments"][0]) / float(decade["deployments"][0]))
-    final = apda.isel(round=-1)
+    final = apda.isel(t=-1)
     count = safe.sizes["realization"]
     return {
         "deployments": int(last["deployments"][0]),
@@ -69,7 +69,7 @@ def main_table() -> dict[str, Any]:
         taken = time.monotonic() - begun
         apda = reproduce(name, rounds=(DEPLOYMENTS - WARMUP) // 2, methods=("apda",), **settings)
         for sensitivity in (1.0, 10.0):
-            chosen = [data.sel(sensitivity=sensitivity).isel({"method": 0}) for data in (safe, apda)]
+            chosen = [data.sel(sensitivity=sensitivity).isel({"algorithm": 0}) for data in (safe, apda)]
             rows[f"{name}, ε = {sensitivity:g}"] = row(*chosen, taken)
             print(name, sensitivity, json.dumps(rows[f"{name}, ε = {sensitivity:g}"]), flush=True)
     return rows
@@ -128,7 +128,7 @@ def others() -> dict[str, Any]:
             del published["estimation_step"]
         apda = pf.apda(problem, warmup=WARMUP, **published, **structure)
         other = pf.simulate({"m": apda}, environment, rounds=(FEWER - WARMUP) // 2, **settings)
-        rows[name] = row(safe.isel({"method": 0}), other.isel({"method": 0}), taken)
+        rows[name] = row(safe.isel({"algorithm": 0}), other.isel({"algorithm": 0}), taken)
         print(name, json.dumps(rows[name]), flush=True)
     return rows
 
@@ -205,11 +205,11 @@ def parts() -> dict[str, Any]:
         for label, method in methods.items():
             runs = pf.simulate(
                 {"m": method}, instance.environment, rounds=FEWER - 1, realizations=REALIZATIONS, seed=0, workers=2
-            ).isel({"method": 0})
+            ).isel({"algorithm": 0})
             rows[name][label] = {
-                "deployed_regret": float(runs.isel(round=-1)["deployed_regret"].mean()),
-                "regret": float(runs.isel(round=-1)["regret"].mean()),
-                "violation": float(runs.isel(round=-1)["deployed_violation"].max()),
+                "deployed_regret": float(runs.isel(t=-1)["deployed_regret"].mean()),
+                "regret": float(runs.isel(t=-1)["regret"].mean()),
+                "violation": float(runs.isel(t=-1)["deployed_violation"].max()),
                 "deployments": [int(value) for value in runs["deployments"].isel(realization=0)],
                 "curve": [float(value) for value in runs["deployed_regret"].mean("realization")],
             }

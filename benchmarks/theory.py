@@ -50,7 +50,7 @@ def compared(instance: Instance, horizons: tuple[int, ...]) -> list[dict[str, An
         method = pf.apda(problem, **constants.settings(rounds), start=instance.start, **structure)
         begun = time.monotonic()
         runs = pf.simulate({"apda": method}, environment, rounds=rounds, realizations=REALIZATIONS, seed=0)
-        last = runs.isel(method=0, round=-1).mean("realization")
+        last = runs.isel(algorithm=0, t=-1).mean("realization")
         limits = constants.theorem(rounds)
         moved = float(np.trace(constants.moved_covariance))
         rows.append(

@@ -468,7 +468,7 @@ def test_checking_leaves_global_random_states_alone():
 def test_what_is_compared_with_is_what_simulate_runs():
     every = range(1, 9)
     runs = pf.simulate({"method": EXPLORER}, trials.Unmeasured(ECHO), rounds=8, realizations=3, record=every).isel(
-        method=0
+        algorithm=0
     )
     with precision.precise():
         trial = trials.Trial(EXPLORER, ECHO, rounds=8, seed=0)

@@ -30,7 +30,7 @@ def test_all_methods_have_the_same_budget_and_spend_it():
     dataset = small().results["gaussian-mean"]
     spent = dataset["deployments"].isel(point=-1)
     for name, each in {"apda": 2, "rgd": 1, "rrm": 30, "confidence": 30}.items():
-        assert 900 - each < float(spent.sel({"method": name})) <= 900
+        assert 900 - each < float(spent.sel({"algorithm": name})) <= 900
 
 
 def test_what_is_measured_is_what_a_simulation_measures():
@@ -38,8 +38,8 @@ def test_what_is_measured_is_what_a_simulation_measures():
     scale = contenders.scale_of(case, 900)
     method = contenders.CONTENDERS["apda"](case, scale)
     runs = pf.simulate({"apda": method}, case.environment, rounds=(900 - 30) // 2, realizations=4)
-    last = runs.isel({"method": 0, "round": -1})
-    final = small().results["gaussian-mean"].sel({"method": "apda"}).isel(point=-1)
+    last = runs.isel({"algorithm": 0, "t": -1})
+    final = small().results["gaussian-mean"].sel({"algorithm": "apda"}).isel(point=-1)
     for name in ("regret", "deployed_regret", "deployed_violation"):
         np.testing.assert_allclose(final[name].values, last[name].values, rtol=1e-9)
     apart = np.linalg.norm(last["decision"].values - case.optimum.decision, axis=-1)
@@ -158,14 +158,14 @@ def drawn(values):
     """A dataset of one problem with these deployed regrets (method, realization)."""
     variables = {
         name: (
-            ("method", "realization", "point"),
+            ("algorithm", "realization", "point"),
             values[:, :, None] if name == "deployed_regret" else np.zeros((*values.shape, 1)),
         )
         for name in comparison.VARIABLES
     }
-    variables["deployments"] = (("method", "point"), np.full((len(values), 1), 7.0))
-    variables["seconds"] = (("method",), np.zeros(len(values)))
-    return xr.Dataset(variables, {"method": list("abcd"[: len(values)])})
+    variables["deployments"] = (("algorithm", "point"), np.full((len(values), 1), 7.0))
+    variables["seconds"] = (("algorithm",), np.zeros(len(values)))
+    return xr.Dataset(variables, {"algorithm": list("abcd"[: len(values)])})
 
 
 def test_the_ranking_pairs_realisations_and_says_what_cannot_be_told_apart():
@@ -235,8 +235,8 @@ def test_a_comparison_that_makes_no_sense_is_refused(arguments, message):
 def test_rounds_may_be_equal_instead():
     found = pf.compare("gaussian-mean", ["apda", "rgd"], rounds=20, realizations=2)
     spent = found.results["gaussian-mean"]["deployments"].isel(point=-1)
-    assert float(spent.sel({"method": "apda"})) == 5 + 2 * 20
-    assert float(spent.sel({"method": "rgd"})) == 20
+    assert float(spent.sel({"algorithm": "apda"})) == 5 + 2 * 20
+    assert float(spent.sel({"algorithm": "rgd"})) == 20
 
 
 def test_the_command_ranks_a_method_of_ones_own_and_writes_its_files(tmp_path):

@@ -670,7 +670,7 @@ def wild_run():
 
 def test_a_step_that_is_too_large_is_reported_by_method_and_round(wild_run):
     data, caught = wild_run
-    first = int(data.failed.sel({"method": "wild"}).min())
+    first = int(data.failed.sel({"algorithm": "wild"}).min())
     assert len(caught) == 1
     message = str(caught[0].message)
     assert message.startswith("method 'wild': iterates became non-finite in 3 of 3 realisations")
@@ -681,14 +681,14 @@ def test_a_step_that_is_too_large_is_reported_by_method_and_round(wild_run):
 
 def test_records_before_a_failure_are_kept(wild_run):
     data, _ = wild_run
-    wild, tame = data.sel({"method": "wild"}), data.sel({"method": "tame"})
+    wild, tame = data.sel({"algorithm": "wild"}), data.sel({"algorithm": "tame"})
     assert np.all(tame.failed == 0)
     assert np.all(np.isfinite(tame.regret))
     for realization in data.realization.values:
         run = wild.sel({"realization": realization})
         failed = int(run.failed)
         assert failed > 10  # a factor of 1e6 a round takes some fifty rounds to overflow
-        assert np.all(np.isfinite(run.decision.sel({"round": slice(1, failed - 1)})))
-        assert not np.all(np.isfinite(run.decision.sel({"round": slice(failed, None)})))
+        assert np.all(np.isfinite(run.decision.sel({"t": slice(1, failed - 1)})))
+        assert not np.all(np.isfinite(run.decision.sel({"t": slice(failed, None)})))
         # The risk is quadratic in the decision and overflows in half as many rounds.
-        assert np.all(np.isfinite(run.regret.sel({"round": slice(1, failed // 2 - 2)})))
+        assert np.all(np.isfinite(run.regret.sel({"t": slice(1, failed // 2 - 2)})))

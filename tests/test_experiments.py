@@ -45,7 +45,7 @@ def test_the_command_writes_everything_and_the_summary_has_the_promised_form(tmp
         assert set(row["final"]["relative_regret"]) == {"mean", "std", "median"}
     with xr.open_dataset(directory / "results.nc") as stored:
         assert list(stored.sensitivity.values) == [1.0, 10.0]
-        final = stored.relative_regret.sel({"method": "apda", "sensitivity": 1.0}).isel(round=-1)
+        final = stored.relative_regret.sel({"algorithm": "apda", "sensitivity": 1.0}).isel(t=-1)
         assert float(final.mean()) == pytest.approx(summary["settings"][0]["final"]["relative_regret"]["mean"])
     assert (directory / "figure.png").stat().st_size > 10_000
     assert (directory / "figure.pdf").read_bytes().startswith(b"%PDF")
@@ -85,8 +85,8 @@ def test_a_directory_that_cannot_be_written_to_is_refused_at_once(tmp_path):
 
 
 def test_first_round_is_one_and_worst_violation_is_the_largest(small_run):
-    np.testing.assert_allclose(small_run.relative_regret.isel(round=0), 1.0)
-    np.testing.assert_allclose(abs(small_run.relative_violation.isel(round=0)), 1.0)
+    np.testing.assert_allclose(small_run.relative_regret.isel(t=0), 1.0)
+    np.testing.assert_allclose(abs(small_run.relative_violation.isel(t=0)), 1.0)
     assert np.array_equal(small_run.worst_violation, small_run.violation.max("constraint"))
 
 
@@ -147,14 +147,14 @@ def test_an_interrupted_command_leaves_a_readable_file_and_goes_on_to_the_same_b
     assert process.returncode == 130, errors.decode()
     assert b"interrupted" in errors
     with xr.open_dataset(out / "portfolio" / "results.nc") as part:
-        assert part.sizes["round"] > 1
+        assert part.sizes["t"] > 1
         partial = part.relative_regret.load()
     assert subprocess.run([*command, *arguments, "--out", str(out)], capture_output=True, check=False).returncode == 0
     fresh = reproduce.reproduce("portfolio", rounds=100_000, realizations=2)
     with xr.open_dataset(out / "portfolio" / "results.nc") as stored:
         assert same_bits(fresh, stored)
-        assert partial.sizes["round"] <= stored.sizes["round"]
-        assert np.array_equal(stored.relative_regret.sel(round=partial["round"]), partial)
+        assert partial.sizes["t"] <= stored.sizes["t"]
+        assert np.array_equal(stored.relative_regret.sel(t=partial["t"]), partial)
 
 
 def has_records(checkpoint):

@@ -28,7 +28,7 @@ def setting(bound=5.0, strength=1.0):
 
 
 def last(runs, name):
-    return runs["decision"].sel({"method": name}).isel(round=-1).mean("realization").values
+    return runs["decision"].sel({"algorithm": name}).isel(t=-1).mean("realization").values
 
 
 def slanted(theta, z):
@@ -76,7 +76,7 @@ def test_stable_point_methods_end_at_the_stable_point_and_not_at_the_optimum():
     for name, tolerance in {"rgd": 0.02, "rgd, exact": 1e-3, "rrm": 0.01, "rrm, exact": 1e-6}.items():
         np.testing.assert_allclose(last(runs, name), stable, atol=tolerance, err_msg=name)
         assert np.linalg.norm(last(runs, name) - optimum) > 0.03
-    assert float(runs["deployed_violation"].sel({"method": "rrm"}).max()) < 1e-6  # each minimisation is constrained
+    assert float(runs["deployed_violation"].sel({"algorithm": "rrm"}).max()) < 1e-6  # each minimisation is constrained
 
 
 def test_optimum_methods_end_at_the_optimum_and_not_at_the_stable_point():
@@ -91,7 +91,7 @@ def test_optimum_methods_end_at_the_optimum_and_not_at_the_stable_point():
     }
     runs = pf.simulate(methods, environment, rounds=10_000, realizations=10)
     for name in methods:
-        final = runs["decision"].sel({"method": name}).isel(round=-1).values
+        final = runs["decision"].sel({"algorithm": name}).isel(t=-1).values
         error = final.std(axis=0) / np.sqrt(len(final))  # five of them, and the drift of a step that does not fade
         assert np.all(np.abs(final.mean(axis=0) - optimum) <= 5 * error + 0.01), (name, final.mean(axis=0), optimum)
         assert np.linalg.norm(final.mean(axis=0) - stable) > 0.03
@@ -101,7 +101,7 @@ def test_repeated_gradient_descent_diverges_where_the_reaction_is_stronger_than_
     """θ ← θ − η(θ − m − Aθ) grows if A has an eigenvalue above 1; the set stops it."""
     problem, environment = setting(bound=50.0, strength=5.0)
     runs = pf.simulate({"rgd": pf.repeated_gradient(problem, step=0.05)}, environment, rounds=2_000, realizations=3)
-    final = runs["decision"].isel({"method": 0, "round": -1}).values
+    final = runs["decision"].isel({"algorithm": 0, "t": -1}).values
     np.testing.assert_allclose(np.linalg.norm(final, axis=-1), 10.0, rtol=1e-6)
 
 
@@ -111,7 +111,7 @@ def test_repeated_minimization_circles_where_the_reaction_is_strong():
     environment = pf.LocationFamily(pf.Gaussian([0.5], [0.01]), [[-1.5]])
     method = pf.repeated_minimization(problem, environment=environment, start=[0.3])
     runs = pf.simulate({"rrm": method}, environment, rounds=60, realizations=1, record=range(1, 61))
-    path = runs["decision"].isel({"method": 0, "realization": 0, "coordinate": 0}).values
+    path = runs["decision"].isel({"algorithm": 0, "realization": 0, "coordinate": 0}).values
     np.testing.assert_allclose(path[:3], [0.3, 0.5 - 1.5 * 0.3, 0.5 - 1.5 * 0.05], atol=1e-6)
     np.testing.assert_allclose(np.abs(path[-6:]), 2.0, atol=1e-6)
     assert np.all(path[-6:-1] * path[-5:] < 0)
@@ -155,7 +155,7 @@ def test_perfgd_serves_exponential_families(name):
         optimum = grid[np.argmin(-grid * np.asarray(parameter(jnp.asarray(grid))) + 0.5 * grid**2)]
     method = pf.perfgd(problem, family=family, memory=200, step=0.01, exploration=0.2, samples=5)
     runs = pf.simulate({"perfgd": method}, environment, rounds=6_000, realizations=10)
-    final = runs["decision"].isel({"method": 0, "round": -1}).values
+    final = runs["decision"].isel({"algorithm": 0, "t": -1}).values
     assert abs(final.mean() - optimum) <= 5 * final.std() / np.sqrt(10) + 0.02
     assert abs(float(pf.stable_point(problem, environment).decision[0]) - optimum) > 0.1
 
@@ -169,11 +169,11 @@ def test_confidence_bounds_find_the_best_arm_of_a_risk_that_is_not_convex():
     risks = method.arms[:, 0] * np.sin(6 * method.arms[:, 0])
     best = method.arms[np.argmin(risks), 0]
     assert np.max(method.arms) <= 0.9
-    late = runs["decision"].isel({"method": 0, "round": -1}).values[:, 0]
+    late = runs["decision"].isel({"algorithm": 0, "t": -1}).values[:, 0]
     assert np.all(late * np.sin(6 * late) <= risks.min() + 0.02), (late, best)
     assert float(runs["deployed_violation"].max()) == 0.0
-    regret = runs["deployed_regret"].isel({"method": 0}).mean("realization")
-    assert float(regret.isel(round=-1)) < 0.2 * float(regret.sel({"round": 100}, method="nearest"))
+    regret = runs["deployed_regret"].isel({"algorithm": 0}).mean("realization")
+    assert float(regret.isel(t=-1)) < 0.2 * float(regret.sel({"t": 100}, method="nearest"))
 
 
 def test_confidence_bounds_hold_where_losses_are_noisy_and_one_arm_has_none():
@@ -368,6 +368,6 @@ def test_two_stage_regresses_a_structured_effect():
     environment = pf.LocationFamily(pf.Gaussian([1.0, 0.5], 0.04 * np.ones(2)), [0.4, -0.2], shift)
     method = pf.two_stage(problem, stage=1_000, shift=shift, effect=np.zeros(2))
     runs = pf.simulate({"two": method}, environment, rounds=1_200, realizations=10)
-    assert float(runs["estimation_error"].isel({"round": -1}).max()) < 2 * (5 * 0.2 / np.sqrt(1_000)) ** 2
+    assert float(runs["estimation_error"].isel({"t": -1}).max()) < 2 * (5 * 0.2 / np.sqrt(1_000)) ** 2
     best = pf.performative_optimum(problem, environment).decision
     np.testing.assert_allclose(last(runs, "two"), best, atol=0.01)

@@ -56,7 +56,7 @@ def test_order_of_methods_does_not_change_a_bit(small, reference):
     shuffled = dict(reversed(methods(problem, effect).items()))
     again = pf.simulate(shuffled, world, rounds=60, realizations=6, seed=3, batch=3)
     assert list(again.method.values) == list(shuffled)
-    assert_identical(reference, again.sel({"method": reference.method.values}))
+    assert_identical(reference, again.sel({"algorithm": reference.algorithm.values}))
 
 
 @pytest.mark.parametrize("batch", [1, 6])
@@ -73,7 +73,7 @@ def test_fewer_realizations_and_rounds_are_a_part_of_more(small, reference):
     whole = pf.simulate(methods(problem, effect), world, rounds=60, realizations=6, seed=3, batch=3, record=[10, 30])
     for name in VARIABLES:
         assert np.array_equal(
-            part[name].values, whole[name].isel(realization=slice(3)).sel(round=[1, 10, 30]).values, equal_nan=True
+            part[name].values, whole[name].isel(realization=slice(3)).sel(t=[1, 10, 30]).values, equal_nan=True
         )
 
 
@@ -117,7 +117,7 @@ def test_simulation_agrees_with_asking_and_telling_by_hand(small, reference):
             with precise():
                 samples = jnp.stack([world.sample(keys[1 + i], d, wanted) for i, d in enumerate(decisions)])
             before, state = state, method.tell(state, decisions, samples)
-        recorded = reference.sel({"method": name, "realization": 4, "round": 60})
+        recorded = reference.sel({"algorithm": name, "realization": 4, "t": 60})
         np.testing.assert_allclose(before.decision, recorded.decision, rtol=0, atol=1e-9)
         np.testing.assert_allclose(state.multipliers, recorded.multipliers, rtol=0, atol=1e-9)
 
@@ -149,7 +149,7 @@ def test_no_method_but_the_oracle_needs_the_truth(small, reference):
     problem, world, effect = small
     learning = {name: method for name, method in methods(problem, effect).items() if name != "oracle"}
     blind = pf.simulate(learning, SealedTree(world), rounds=60, realizations=6, seed=3, batch=3)
-    seen = reference.sel({"method": list(learning)})
+    seen = reference.sel({"algorithm": list(learning)})
     np.testing.assert_allclose(blind.decision, seen.decision, rtol=0, atol=1e-9)
     np.testing.assert_allclose(blind.violation, seen.violation, rtol=0, atol=1e-9)
     assert np.all(np.isnan(blind.regret))

@@ -87,7 +87,7 @@ def test_plain_environment_method_and_set_run_beside_the_built_in_ones():
         {"mine": Hill(problem), "apda": pf.apda(problem, warmup=10)}, Plain(0.4), rounds=300, realizations=3
     )
     # The stable point of the frozen descent is 1/(1 − 0.4) = 1.67 in each coordinate, cut by the disk to √2.
-    np.testing.assert_allclose(runs.decision.sel({"method": "mine"}).isel(round=-1), np.sqrt(2), atol=0.1)
+    np.testing.assert_allclose(runs.decision.sel({"algorithm": "mine"}).isel(t=-1), np.sqrt(2), atol=0.1)
     assert np.all(np.isnan(runs.regret))
     world = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [0.01, 0.01]), 0.4 * np.eye(2))
     measured = pf.simulate({"mine": Hill(problem)}, world, rounds=50, realizations=2)
@@ -175,8 +175,8 @@ def test_recycling_helps_with_a_small_warm_up_and_many_samples_a_deployment(smal
         rounds=3000,
         realizations=10,
     )
-    final = runs.deviation.mean("realization").isel(round=-1)
-    assert float(final.sel({"method": "recycle"})) < 0.2 * float(final.sel({"method": "plain"}))
+    final = runs.deviation.mean("realization").isel(t=-1)
+    assert float(final.sel({"algorithm": "recycle"})) < 0.2 * float(final.sel({"algorithm": "plain"}))
 
 
 CONSTANT = 1.0
@@ -298,7 +298,7 @@ def test_parts_of_ones_own_may_be_plain_classes():
     problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([-5, -5], [5, 5]))
     method = dataclasses.replace(pf.apda(problem, exploration=Tight(), start=[1.0, 2.0], step=0.5), estimator=Known())
     data = pf.simulate({"own": method}, Plain(0.3), rounds=20)
-    np.testing.assert_allclose(data.decision.isel(round=-1).squeeze(), np.array([1.0, 2.0]) * 0.5**19)
+    np.testing.assert_allclose(data.decision.isel(t=-1).squeeze(), np.array([1.0, 2.0]) * 0.5**19)
 
 
 def test_a_set_without_a_dimension_learns_it_from_any_method():

@@ -249,7 +249,7 @@ def experiment(request):
     dataset = reproduce(request.param, rounds=ROUNDS, realizations=REALIZATIONS, methods=METHODS)
     module, world = {"regression": (regression, Regression), "portfolio": (portfolio, Portfolio)}[request.param]
     instances = [module.instance(0, r, eps, WARMUP) for eps in SENSITIVITIES for r in range(REALIZATIONS)]
-    return dataset.isel(round=-1), world(instances)
+    return dataset.isel(t=-1), world(instances)
 
 
 def differences(experiment, method, noise):
@@ -257,7 +257,12 @@ def differences(experiment, method, noise):
     final, world = experiment
     for metric, expected in algorithm(world, method, noise).items():
         for sensitivity, values in zip(SENSITIVITIES, np.split(expected, len(SENSITIVITIES)), strict=True):
-            yield metric, sensitivity, final[metric].sel({"sensitivity": sensitivity, "method": method}).values, values
+            yield (
+                metric,
+                sensitivity,
+                final[metric].sel({"sensitivity": sensitivity, "algorithm": method}).values,
+                values,
+            )
 
 
 def test_library_agrees_with_an_independent_implementation(experiment):

@@ -142,7 +142,7 @@ def test_constraints_of_very_different_size():
             {"safe": pf.safe_apda(problem, anchor=[0.0, 0.0])}, environment, rounds=3_000, realizations=4
         )
         assert float(runs["deployed_violation"].max()) == 0.0
-        final.append(float(runs["deployed_regret"].isel(round=-1).mean()))
+        final.append(float(runs["deployed_regret"].isel(t=-1).mean()))
     assert final[1] == pytest.approx(final[0], rel=0.2)
 
 
@@ -253,8 +253,8 @@ def test_history_is_as_good_as_having_deployed_it():
     assert int(state.round) == 1
     np.testing.assert_allclose(state.belief.effect, EFFECT, atol=0.05)
     runs = pf.simulate({"informed": method, "fresh": pf.safe_apda(problem)}, environment, rounds=300, realizations=20)
-    final = runs["deployed_regret"].isel(round=-1).mean("realization")
-    assert float(final.sel({"method": "informed"})) < float(final.sel({"method": "fresh"}))
+    final = runs["deployed_regret"].isel(t=-1).mean("realization")
+    assert float(final.sel({"algorithm": "informed"})) < float(final.sel({"algorithm": "fresh"}))
     with pytest.raises(ValueError, match="`history` must hold decisions"):
         pf.safe_apda(problem, history=(decisions[:, :1], samples))
 
@@ -351,7 +351,7 @@ def test_simulation_agrees_with_asking_and_telling_by_hand():
             before = state
             state = method.tell(state, asked, answer[None])
     np.testing.assert_allclose(
-        runs["decision"].isel({"method": 0, "realization": 0, "round": -1}), before.decision, atol=1e-9
+        runs["decision"].isel({"algorithm": 0, "realization": 0, "t": -1}), before.decision, atol=1e-9
     )
 
 
@@ -363,11 +363,11 @@ def test_regret_of_every_deployment_falls_like_the_square_root_and_beats_apda():
     apda = pf.simulate(
         {"apda": pf.apda(problem, **pf.steps.experiment(), warmup=500)}, environment, rounds=9_750, realizations=20
     )
-    curve = runs["deployed_regret"].isel({"method": 0}).mean("realization")
-    early = float(curve.sel(round=runs["round"].values[np.argmin(np.abs(runs["round"].values - 2_000))]))
-    late = float(curve.isel(round=-1))
+    curve = runs["deployed_regret"].isel({"algorithm": 0}).mean("realization")
+    early = float(curve.sel(t=runs["t"].values[np.argmin(np.abs(runs["t"].values - 2_000))]))
+    late = float(curve.isel(t=-1))
     assert np.log10(late / early) <= -0.4
-    assert late < float(apda["deployed_regret"].isel({"method": 0, "round": -1}).mean()) / 50
+    assert late < float(apda["deployed_regret"].isel({"algorithm": 0, "t": -1}).mean()) / 50
     assert float(runs["deployed_violation"].max()) == 0.0
 
 
@@ -400,7 +400,7 @@ def test_a_loss_that_is_not_quadratic_keeps_a_reservoir():
     assert all(np.any(np.all(np.isclose(row, rows), axis=1)) for row in kept)
     assert len(np.unique(kept.round(9), axis=0)) > 50
     runs = pf.simulate({"safe": method}, environment, rounds=3_000, realizations=5)
-    assert float(runs["deviation"].isel({"method": 0, "round": -1}).mean()) < 0.05
+    assert float(runs["deviation"].isel({"algorithm": 0, "t": -1}).mean()) < 0.05
 
 
 def test_a_loss_with_kinks_is_refused():
@@ -420,7 +420,7 @@ def test_a_constant_on_the_simplex_does_not_stop_exploration():
         problem = pf.Problem(loss, pf.Simplex(4.0, 2))
         environment = pf.LocationFamily(pf.Gaussian([4.0, 5.0], 0.25 * np.eye(2)), [[-1.5, 0.3], [0.2, -1.0]])
         runs = pf.simulate({"safe": pf.safe_apda(problem)}, environment, rounds=5_000, realizations=5)
-        final.append(float(runs["deployed_regret"].isel(round=-1).mean()))
+        final.append(float(runs["deployed_regret"].isel(t=-1).mean()))
     assert final[1] < 3 * final[0] + 1e-3
 
 

@@ -13,7 +13,7 @@ def regression():
 
 
 def final(dataset, variable, method, sensitivity):
-    return float(dataset[variable].sel({"method": method, "sensitivity": sensitivity}).isel(round=-1).mean())
+    return float(dataset[variable].sel({"algorithm": method, "sensitivity": sensitivity}).isel(t=-1).mean())
 
 
 def test_apda_comes_close_to_the_oracle_and_stable_points_do_not(regression):
@@ -31,6 +31,6 @@ def test_recycling_removes_the_floor_of_the_base_samples(regression):
 
 def test_probes_make_the_deployed_regret_linear(regression):
     """Unit probes cost the same in every round: the mean over all deployments stays where it was a decade earlier."""
-    deployed = regression.deployed_regret.sel({"method": "apda", "sensitivity": 1.0}).mean("realization")
-    assert float(deployed[-1]) > 0.9 * float(deployed.sel(round=20_000, method="nearest"))
+    deployed = regression.deployed_regret.sel({"algorithm": "apda", "sensitivity": 1.0}).mean("realization")
+    assert float(deployed[-1]) > 0.9 * float(deployed.sel(t=20_000, method="nearest"))
     assert final(regression, "deployed_violation", "apda", 1.0) > 1.0

@@ -138,7 +138,7 @@ def test_a_study_agrees_with_the_simulation_on_the_same_data(path, name):
                 ]
             told = study.tell(deployment, np.stack(samples))
         runs = pf.simulate({"m": method}, MARKET, rounds=40, realizations=1, seed=3).isel(
-            method=0, realization=0, round=-1
+            algorithm=0, realization=0, t=-1
         )
         np.testing.assert_allclose(told.decision_before, runs.decision, rtol=0, atol=1e-9)
         np.testing.assert_allclose(told.multipliers, runs.multipliers, rtol=0, atol=1e-9)

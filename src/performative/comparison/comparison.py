@@ -195,7 +195,7 @@ def _run(task: Task, scale: Scale) -> Ran | Skipped:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         return Skipped(task.case.name, task.name, f"it failed with {type(error).__name__} at {place}: {error}")
-    kept = runs.sel({"round": rounds})
+    kept = runs.sel({"t": rounds})
     decision = kept["decision"].values
     stable = task.case.stable
     nowhere = np.full(decision.shape[:2], np.nan)
@@ -225,4 +225,4 @@ def _simulated(method: Any, task: Task, rounds: list[int]) -> xr.Dataset:
             optimum=task.case.optimum,
             outside=True,
             progress=False,
-        ).isel(method=0)
+        ).isel(algorithm=0)

@@ -59,7 +59,7 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
     """
     from scipy import stats
 
-    names = [str(name) for name in dataset.method.values]
+    names = [str(name) for name in dataset.algorithm.values]
     final = {variable: dict(zip(names, dataset[variable].values[..., -1], strict=True)) for variable in _AT_THE_END}
     seconds = dict(zip(names, dataset["seconds"].values.tolist(), strict=True))
     values = final["deployed_regret"]

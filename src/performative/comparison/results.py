@@ -58,15 +58,15 @@ def dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:
         )
 
     variables: dict[str, Any] = {
-        name: (("method", "realization", "point"), np.stack([filled(run.variables[name]) for run in ran.values()]))
+        name: (("algorithm", "realization", "point"), np.stack([filled(run.variables[name]) for run in ran.values()]))
         for name in VARIABLES
     }
     variables["deployments"] = (
-        ("method", "point"),
+        ("algorithm", "point"),
         np.stack([filled(np.asarray(run.deployments)) for run in ran.values()]),
     )
-    variables["seconds"] = (("method",), [run.seconds for run in ran.values()])
-    dataset = xr.Dataset(variables, {"method": list(ran)})
+    variables["seconds"] = (("algorithm",), [run.seconds for run in ran.values()])
+    dataset = xr.Dataset(variables, {"algorithm": list(ran)})
     dataset.attrs = {"problem": case.name, "title": case.title, "reference": case.reference}
     return dataset
 

@@ -138,8 +138,8 @@ def summary(dataset: xr.Dataset) -> dict[str, Any]:
     """The numbers at the last round: mean, standard deviation and median over realisations."""
     settings = []
     for sensitivity in dataset.sensitivity.values:
-        for method in dataset.method.values:
-            final = dataset.sel({"sensitivity": sensitivity, "method": method}).isel(round=-1)
+        for method in dataset.algorithm.values:
+            final = dataset.sel({"sensitivity": sensitivity, "algorithm": method}).isel(t=-1)
             settings.append(
                 {
                     "sensitivity": float(sensitivity),
@@ -156,7 +156,7 @@ def summary(dataset: xr.Dataset) -> dict[str, Any]:
             )
     return {
         "experiment": dataset.attrs["experiment"],
-        "rounds": int(dataset["round"][-1]),
+        "rounds": int(dataset["t"][-1]),
         "realizations": int(dataset.sizes["realization"]),
         "seed": int(dataset.attrs["seed"]),
         "seconds": float(dataset.attrs.get("seconds", float("nan"))),
@@ -190,12 +190,12 @@ def _finished(jobs: list[Job], pieces: Sequence[Piece], experiment: str, sensiti
     realizations = sum(len(job.realizations) for job, _ in zip(jobs, pieces, strict=False))
     dataset = to_dataset(jobs[0].worlds[0][0], pieces, rounds, realizations).rename(variant="sensitivity")
     dataset = dataset.assign_coords(sensitivity=[float(value) for value in sensitivities])
-    order = [name for name in METHODS if name in dataset.method.values]
-    dataset = dataset.sel({"method": order}).transpose("sensitivity", "method", "realization", "round", ...)
+    order = [name for name in METHODS if name in dataset.algorithm.values]
+    dataset = dataset.sel({"algorithm": order}).transpose("sensitivity", "algorithm", "realization", "t", ...)
     reported = dataset.violation.isel(constraint=_reported(jobs, dataset))
-    first = dataset.isel(round=0)
+    first = dataset.isel(t=0)
     dataset["relative_regret"] = dataset.regret / first.regret
-    dataset["relative_violation"] = reported / abs(reported.isel(round=0))
+    dataset["relative_violation"] = reported / abs(reported.isel(t=0))
     dataset["worst_violation"] = dataset.violation.max("constraint")
     dataset.attrs |= {
         "performative": __version__,

@@ -18,7 +18,7 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
     """For each problem, the regret per deployment of every method as deployments grow: the mean over realisations."""
     from matplotlib.figure import Figure
 
-    methods = list(dict.fromkeys(str(name) for dataset in results.values() for name in dataset.method.values))
+    methods = list(dict.fromkeys(str(name) for dataset in results.values() for name in dataset.algorithm.values))
     columns = min(4, len(results) + 1)
     rows = -(-(len(results) + 1) // columns)
     figure = Figure(figsize=(4.6 * columns, 3.6 * rows), layout="constrained")
@@ -26,10 +26,10 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
     panels = figure.subplots(rows, columns, squeeze=False).reshape(-1)
     handles: dict[str, Any] = {}
     for axes, dataset in zip(panels, results.values(), strict=False):
-        for name in dataset.method.values:
+        for name in dataset.algorithm.values:
             m = methods.index(str(name))
-            count = dataset["deployments"].sel({"method": name}).values
-            values = dataset["deployed_regret"].sel({"method": name}).values
+            count = dataset["deployments"].sel({"algorithm": name}).values
+            values = dataset["deployed_regret"].sel({"algorithm": name}).values
             shown = np.isfinite(count) & np.all(np.isfinite(values), axis=0) & (np.mean(values, axis=0) > 0)
             low, high = np.quantile(values, [0.1, 0.9], axis=0)
             colour = COLORS[m % len(COLORS)]

@@ -42,16 +42,16 @@ def experiment_figure(dataset: xr.Dataset, title: str) -> Figure:
 
 
 def _panel(axes: Any, dataset: xr.Dataset, variable: str, handles: dict[str, Any]) -> None:
-    rounds = dataset["round"].values
+    rounds = dataset["t"].values
     lowest, highest = np.inf, 0.0
     signed = False
     for s, sensitivity in enumerate(dataset.sensitivity.values):
-        for m, method in enumerate(dataset.method.values):
-            values = dataset[variable].sel({"sensitivity": sensitivity, "method": method})
-            if not values.isel(round=-1).any():  # the oracle has no estimation error
+        for m, method in enumerate(dataset.algorithm.values):
+            values = dataset[variable].sel({"sensitivity": sensitivity, "algorithm": method})
+            if not values.isel(t=-1).any():  # the oracle has no estimation error
                 continue
             if variable == "deployed_regret":
-                counted = dataset["deployments"].sel({"sensitivity": sensitivity, "method": method})
+                counted = dataset["deployments"].sel({"sensitivity": sensitivity, "algorithm": method})
                 rounds = counted.isel(realization=0).values
             mean = values.mean("realization").values
             low, high = values.quantile([0.1, 0.9], dim="realization").values

@@ -46,18 +46,18 @@ def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realiza
             ]
         )  # (method, round, ..., variant, realization)
         variables[variable] = (
-            ("variant", "method", "realization", "round", *extra),
+            ("variant", "algorithm", "realization", "t", *extra),
             np.moveaxis(values, (-2, -1), (0, 2)),
         )
     finite = np.ones(variables["regret"][1].shape, dtype=bool)
     for variable in ("decision", "multipliers"):
         finite &= np.all(np.isfinite(variables[variable][1]), axis=-1)
     failed = np.where(np.all(finite, axis=-1), 0, np.asarray(rounds)[np.argmin(finite, axis=-1)])
-    variables["failed"] = (("variant", "method", "realization"), failed)
+    variables["failed"] = (("variant", "algorithm", "realization"), failed)
     coordinates = {
-        "method": names,
+        "algorithm": names,
         "realization": np.arange(realizations),
-        "round": rounds,
+        "t": rounds,
         "constraint": list(world.truth.problem.constraint_names),
     }
     return xr.Dataset(variables, coordinates)
@@ -65,8 +65,8 @@ def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realiza
 
 def report_failures(dataset: xr.Dataset, world: World) -> None:
     """Warn of every method whose iterates left the finite numbers: when, how often, and the likely cause."""
-    for name in dataset.method.values:
-        failed = dataset.failed.sel({"method": name}).values
+    for name in dataset.algorithm.values:
+        failed = dataset.failed.sel({"algorithm": name}).values
         if np.any(failed > 0):
             step = getattr(world.methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""

@@ -94,7 +94,7 @@ def simulate(
         "problem": json.dumps(_described(problem)),
         "optimum": json.dumps(_described(optimum)),
     }
-    dataset = dataset.sel({"method": list(methods)})
+    dataset = dataset.sel({"algorithm": list(methods)})
     report_failures(dataset, worlds[0])
     return dataset
 
