@@ -3,18 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export UV_PYTHON_DOWNLOADS := never
-# What one test compiles, the others need not compile again.
-COMPILED := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/$(VENV)/compiled JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+# What one test compiles, neither the others nor the next run compile again; `make clean` empties the cache.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/performative/tests
+COMPILED := JAX_COMPILATION_CACHE_DIR=$(CACHE) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 
-.PHONY: demo test test-slow bench compare scaling theory safe lock clean
+.PHONY: demo lint test test-slow bench compare scaling theory safe lock clean
 
 demo: $(VENV)/.ready
 	$(BIN)/performative demo --out runs/demo
 
-test: $(VENV)/.ready
+lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+test: lint
 	$(COMPILED) $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.ready
@@ -51,4 +54,4 @@ lock: $(VENV)/.ready
 	  - --output-file requirements-uv.lock
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CACHE) runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,6 @@
-"""Constraints g(θ) ≤ 0 the decision-maker knows: linear, quadratic, pairwise proximity, or any function.
+"""Constraints g(θ) ≤ 0 that the decision-maker knows: linear, quadratic, pairwise proximity, or any function.
 
-Each is a callable from a decision (d,) to its values (m,), knows the names of its values, and where it has a convex form
-declares itself to cvxpy.
+Each turns a decision (d,) into its values (m,), names them, and declares itself to cvxpy where it has a convex form.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
@@ -22,7 +22,7 @@ from performative.validation import finite_array, jax_arrays, read_only, symmetr
 class Constraint:
     """What every constraint offers; `dimension` is d where the constraint fixes it."""
 
-    names: Any = ()
+    names: tuple[str, ...] = ()
     dimension: Any = None
 
     def __call__(self, theta: Array) -> Array:
@@ -44,14 +44,20 @@ class Constraint:
 
 @pytree("names", "dimension")
 class Linear(Constraint):
-    """⟨a_i, θ⟩ ≤ b_i: `coefficients` is a (d,) or the rows (m, d), `bound` is b."""
+    """⟨a_i, θ⟩ ≤ b_i: `coefficients` is a (d,) or the rows (m, d), `bound` is b.
 
-    coefficients: Any
-    bound: Any
-    names: Any
+    >>> import performative as pf
+    >>> cap = pf.constraints.Linear([1.0, 1.0], bound=4.0, name="cap")
+    >>> cap([1.0, 2.0]).tolist()  # at most 0, so it holds
+    [-1.0]
+    """
+
+    coefficients: Array
+    bound: Array
+    names: tuple[str, ...]
     dimension: Any
 
-    def __init__(self, coefficients: Any, bound: Any, name: str | Sequence[str] = "linear") -> None:
+    def __init__(self, coefficients: ArrayLike, bound: ArrayLike, name: str | Sequence[str] = "linear") -> None:
         rows = np.atleast_2d(finite_array("coefficients", coefficients, (1, 2)))
         if rows.size == 0:
             raise ValueError(f"`coefficients` must hold at least one number, but got shape {rows.shape}")
@@ -67,25 +73,33 @@ class Linear(Constraint):
         return jnp.sum(self.coefficients * jnp.asarray(theta), axis=-1) - self.bound
 
     def steepness(self, theta: Array) -> Array:
-        """‖a_i‖²."""
+        """‖a_i‖², the same everywhere."""
         return jnp.sum(self.coefficients * jnp.asarray(self.coefficients), axis=-1)
 
     def declare(self, variable: Any) -> Any:
-        """As it stands."""
+        """A θ − b, which is affine."""
         return self.coefficients @ variable - self.bound
 
 
 @pytree("names", "dimension")
 class Quadratic(Constraint):
-    """θᵀQθ + ⟨c, θ⟩ ≤ b: `matrix` is Q (symmetric), `linear` is c, `bound` is b."""
+    """θᵀQθ + ⟨c, θ⟩ ≤ b: `matrix` is Q (symmetric), `linear` is c, `bound` is b.
 
-    matrix: Any
-    bound: Any
-    linear: Any
-    names: Any
+    >>> import performative as pf
+    >>> risk = pf.constraints.Quadratic([[1.0, 0.0], [0.0, 2.0]], bound=1.0, name="risk")
+    >>> risk([1.0, 1.0]).tolist()
+    [2.0]
+    """
+
+    matrix: Array
+    bound: Array
+    linear: Array
+    names: tuple[str, ...]
     dimension: Any
 
-    def __init__(self, matrix: Any, bound: float, linear: Any = None, name: str = "quadratic") -> None:
+    def __init__(
+        self, matrix: ArrayLike, bound: float, linear: ArrayLike | None = None, name: str = "quadratic"
+    ) -> None:
         matrix = symmetric("matrix", finite_array("matrix", matrix, 2))
         size = matrix.shape[0]
         linear = read_only(np.zeros(size)) if linear is None else finite_array("linear", linear, 1)
@@ -102,7 +116,7 @@ class Quadratic(Constraint):
         return (jnp.sum((product + self.linear) * theta) - self.bound)[None]
 
     def declare(self, variable: Any) -> Any:
-        """Convex if Q is positive semidefinite."""
+        """As a sum of squares, if Q is positive semidefinite."""
         import cvxpy as cp
 
         values, vectors = np.linalg.eigh(self.matrix)
@@ -118,22 +132,26 @@ class Proximity(Constraint):
 
     Without `pairs` all pairs count, in lexicographic order; `bound` is one number or one per pair. `active` switches
     pairs off, so that graphs with different edges run as one batch: a pair that is off reads −1, never violated.
+
+    >>> import performative as pf
+    >>> pf.constraints.Proximity(blocks=2, dimension=4, bound=1.0)([0.0, 0.0, 1.0, 1.0]).tolist()
+    [1.0]
     """
 
-    bound: Any
-    active: Any
-    blocks: Any
-    pairs: Any
-    names: Any
+    bound: Array
+    active: Array
+    blocks: int
+    pairs: tuple[tuple[int, int], ...]
+    names: tuple[str, ...]
     dimension: Any
 
     def __init__(
         self,
         blocks: int,
         dimension: int,
-        bound: Any,
+        bound: ArrayLike,
         pairs: Sequence[tuple[int, int]] | None = None,
-        active: Any = None,
+        active: ArrayLike | None = None,
         name: str = "proximity",
     ) -> None:
         blocks, dimension = whole("blocks", blocks, 2), whole("dimension", dimension, 2)
@@ -141,7 +159,7 @@ class Proximity(Constraint):
             raise ValueError(f"`dimension` must be a multiple of `blocks`, but got {dimension=}, {blocks=}")
         chosen = [(i, j) for i in range(blocks) for j in range(i + 1, blocks)] if pairs is None else list(pairs)
         if not chosen:
-            raise ValueError("`pairs` must hold at least one pair, but got none; leave it out for all pairs")
+            raise ValueError("`pairs` must hold at least one pair, but is empty; leave it out to use all pairs")
         for i, j in chosen:
             if not (0 <= i < blocks and 0 <= j < blocks and i != j):
                 raise ValueError(f"`pairs` must join two different blocks of 0..{blocks - 1}, but got {(i, j)}")
@@ -190,7 +208,7 @@ class Proximity(Constraint):
         return jnp.where(self.active, 8.0 * jnp.sum(apart * apart, axis=-1), 0.0)
 
     def declare(self, variable: Any) -> Any:
-        """One sum of squares a pair."""
+        """As one sum of squares for each pair."""
         import cvxpy as cp
 
         incidence = np.zeros((len(self.pairs), self.blocks))
@@ -204,10 +222,15 @@ class Proximity(Constraint):
 class Function(Constraint):
     """Any function of the decision (d,) that returns its values (m,) or a scalar, in `jax.numpy`.
 
-    `names` names each value; left out, they are numbered when the problem learns how many there are.
+    `names` names each value; leave it out, and the problem numbers them.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> pf.constraints.Function(lambda theta: jnp.sum(theta**2) - 1.0, names="size")([1.0, 1.0]).tolist()
+    [1.0]
     """
 
-    function: Any
+    function: Callable[[Array], Array]
     names: Any
 
     def __init__(self, function: Callable[[Array], Array], names: str | Sequence[str] | None = None) -> None:

@@ -13,31 +13,31 @@ class PerformativeError(Exception):
 
 
 class InfeasibleProblem(PerformativeError, ValueError):
-    """No decision in Θ meets all constraints; `violation` is the smallest max_i g_i, `conflicting` who insists on it."""
+    """No decision in Θ meets all constraints; `violation` is the smallest max_i g_i, `conflicting` the constraints behind it."""
 
     def __init__(self, violation: float, conflicting: dict[str, float]) -> None:
         self.violation = violation
         self.conflicting = conflicting
         names = ", ".join(conflicting)
         super().__init__(
-            "a decision in the set with g(θ) <= 0 must exist, but the smallest max g(θ) that was found is "
-            f"{violation:.6g}; in conflict (with each other or with the decision set): {names}"
+            f"a decision in the set with g(θ) <= 0 must exist, but the smallest max g(θ) is {violation:.6g}; in conflict "
+            f"(with each other or with the decision set): {names}"
         )
 
 
 class NoStrictlyFeasibleDecision(PerformativeError, ValueError):
-    """No decision meets all constraints with room to spare; `slack` is the largest found, `blocking` who holds it back."""
+    """No decision meets all constraints with room to spare; `slack` is the largest, `blocking` the constraints that limit it."""
 
     def __init__(self, slack: float, blocking: dict[str, float]) -> None:
         self.slack, self.blocking = slack, blocking
         super().__init__(
-            "a decision in the set with g(θ) < 0 must exist for a method that explores safely, but the largest slack found "
-            f"is {slack:.6g}; held back by: {', '.join(blocking)}"
+            "a decision in the set with g(θ) < 0 must exist for a method that explores safely, but the largest slack is "
+            f"{slack:.6g}; limited by: {', '.join(blocking)}"
         )
 
 
 class SolverFailed(PerformativeError, RuntimeError):
-    """The convex solver gave up on a subproblem."""
+    """No decision was found that meets the KKT conditions, or the convex solver gave up on the way."""
 
 
 class QuadratureWarning(UserWarning):
@@ -45,7 +45,7 @@ class QuadratureWarning(UserWarning):
 
 
 class NonFiniteWarning(RuntimeWarning):
-    """A method's iterates left the finite numbers."""
+    """A method's iterates became infinite or not a number."""
 
 
 class NotConforming(PerformativeError, AssertionError):
@@ -59,7 +59,7 @@ class NotConforming(PerformativeError, AssertionError):
 
 
 class StudyError(PerformativeError):
-    """A study that cannot be read or written; the file is as it was."""
+    """A study cannot be read or written; its file is unchanged."""
 
 
 class StudyBusy(StudyError):
@@ -67,11 +67,11 @@ class StudyBusy(StudyError):
 
 
 class StudyDamaged(StudyError):
-    """The file is not what was written: truncated, or with bits changed."""
+    """The file is not what was written: it is truncated, or bits have changed."""
 
 
 class OtherMethod(StudyError):
-    """A study was opened with another problem or method than it was created with; `differences` are the lines."""
+    """A study was opened with another problem or method than it was created with; `differences` lists where they differ."""
 
     def __init__(self, name: str, differences: list[str]) -> None:
         self.differences = differences
@@ -82,15 +82,15 @@ class OtherMethod(StudyError):
 
 
 class AlreadyTold(StudyError):
-    """The deployment was told before with other samples, or was cancelled; nothing is changed."""
+    """The deployment was told before with other samples, or was canceled; nothing is changed."""
 
 
 class NotReproduced(StudyError):
-    """Replaying the log did not give what is stored."""
+    """Replaying the log did not reproduce what is stored."""
 
 
 class SpecError(PerformativeError, ValueError):
-    """What is wrong with a description: `lines` has one for each error, with its key and value."""
+    """A description of a study has errors: `lines` has one line for each, with its key and value."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines

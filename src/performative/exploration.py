@@ -1,4 +1,4 @@
-"""Exploration: which decisions are deployed around θ_t."""
+"""Exploration: which decisions are deployed around θ_t. Each part turns standard normal numbers into decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from performative.numerics.pytrees import assign, pytree
 from performative.problem import Problem
-from performative.sets import Box
+from performative.sets import Box, DecisionSet
 from performative.validation import positive
 
 CONJUGATE = 6
@@ -32,30 +32,30 @@ class Exploration(Protocol):
 class Pair:
     """θ_t and θ_t + u_t with u_t ∼ N(0, scale²·I): lines 4 to 6 of Algorithm 1. Probes may leave Θ and break g."""
 
-    scale: Any = 1.0
+    scale: Array
 
-    def __post_init__(self) -> None:
-        assign(self, scale=np.float64(positive("exploration", self.scale)))
+    def __init__(self, scale: float = 1.0) -> None:
+        assign(self, scale=np.float64(positive("exploration", scale)))
 
     def normals(self, dimension: int) -> int:
-        """One a coordinate."""
+        """One for each coordinate."""
         return dimension
 
     def decisions(self, normals: Array, theta: Array) -> Array:
-        """(θ, θ + u)."""
+        """θ and θ + u."""
         return jnp.stack([theta, theta + self.scale * normals])
 
 
 @pytree()
 class Alone:
-    """θ_t by itself: for methods that need not learn the effect."""
+    """θ_t by itself, for methods that need not learn the effect."""
 
     def normals(self, dimension: int) -> int:
-        """None."""
+        """None: nothing is random."""
         return 0
 
     def decisions(self, normals: Array, theta: Array) -> Array:
-        """(θ)."""
+        """θ alone."""
         return theta[None]
 
 
@@ -63,40 +63,40 @@ class Alone:
 class Around:
     """θ_t + u_t alone, u_t ∼ N(0, scale²·I), projected on the set `within`."""
 
-    scale: Any
-    within: Any
+    scale: Array
+    within: DecisionSet
 
-    def __post_init__(self) -> None:
-        assign(self, scale=np.float64(positive("exploration", self.scale)))
+    def __init__(self, scale: float, within: DecisionSet) -> None:
+        assign(self, scale=np.float64(positive("exploration", scale)), within=within)
 
     def normals(self, dimension: int) -> int:
-        """One a coordinate."""
+        """One for each coordinate."""
         return dimension
 
     def decisions(self, normals: Array, theta: Array) -> Array:
-        """(θ + u)."""
+        """θ + u alone, projected."""
         return self.within.project(theta + self.scale * normals)[None]
 
 
 @pytree("both")
 class Sphere:
-    """θ_t + δv, v uniform on the unit sphere, and θ_t − δv too if `both`: for methods that need no derivative.
+    """θ_t + δv, v uniform on the unit sphere, and θ_t − δv too if `both`, for methods that use no derivative.
 
     Probes may leave Θ, by δ, and break g.
     """
 
-    radius: Any
-    both: Any = False
+    radius: Array
+    both: bool
 
-    def __post_init__(self) -> None:
-        assign(self, radius=np.float64(positive("exploration", self.radius)))
+    def __init__(self, radius: float, both: bool = False) -> None:
+        assign(self, radius=np.float64(positive("exploration", radius)), both=bool(both))
 
     def normals(self, dimension: int) -> int:
-        """One a coordinate."""
+        """One for each coordinate."""
         return dimension
 
     def decisions(self, normals: Array, theta: Array) -> Array:
-        """One or both sides."""
+        """The probe on one side of θ, or on both."""
         way = self.radius * normals / jnp.sqrt(jnp.maximum(jnp.sum(normals * normals), 1e-300))
         return jnp.stack([theta + way, theta - way]) if self.both else (theta + way)[None]
 
@@ -108,8 +108,11 @@ class Fading:
     σ balances what exploring costs against what not knowing the effect costs, times the `factor`; σ is at most `widest`.
     """
 
-    factor: np.float64
-    widest: np.float64
+    factor: Array
+    widest: Array
+
+    def __init__(self, factor: float, widest: float) -> None:
+        assign(self, factor=np.float64(positive("exploration", factor)), widest=np.float64(widest))
 
     def level(self, scales: Scales, rounds: Array, dimension: int) -> Array:
         """σ_t after so many `rounds` that are remembered.

@@ -1,4 +1,4 @@
-"""Things that a user names: `module:attribute`, from the working directory or from what is installed."""
+"""Functions that a user names as `module:attribute`, from the working directory or from an installed package."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from performative.validation import shown
 
 
 def load(argument: str, name: str) -> Any:
-    """The callable that `name`, `module:attribute`, stands for; `argument` is where it was written, for errors."""
+    """The callable that `name`, written as `module:attribute`, stands for; `argument` is what errors call it."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
-        raise ValueError(f"`{argument}` must be module:function of your own, but got {name!r}")
+        raise ValueError(f"`{argument}` must be module:function, but got {name!r}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        function = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever a user's module does when it is imported
         raise ValueError(
             f"`{argument}` names {name!r}, which cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    if not callable(found):
-        raise ValueError(f"`{argument}` names {name!r}, which must be a function, but is {shown(found)}")
-    return found
+    if not callable(function):
+        raise ValueError(f"`{argument}` names {name!r}, which must be a function, but is {shown(function)}")
+    return function

@@ -1,4 +1,4 @@
-"""Losses by name, for those who describe a problem in a file; each takes one decision θ and one sample z."""
+"""Losses by name, which a study described in a file can use; each takes one decision θ and one sample z."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.numerics.pytrees import assign, pytree
 from performative.validation import finite_array
@@ -15,12 +16,18 @@ from performative.validation import finite_array
 
 @pytree()
 class SquaredError:
-    """½(y − xᵀθ)² + ½·ridge·‖θ‖² for a sample z = (x, y), the label last."""
+    """½(y − xᵀθ)² + ½·ridge·‖θ‖² for a sample z = (x, y), the label last.
 
-    ridge: Any = 0.0
+    >>> import numpy as np
+    >>> from performative.losses import SquaredError
+    >>> float(SquaredError()(np.array([2.0]), np.array([3.0, 5.0])))
+    0.5
+    """
 
-    def __post_init__(self) -> None:
-        assign(self, ridge=_at_least_zero("ridge", self.ridge))
+    ridge: Array
+
+    def __init__(self, ridge: float = 0.0) -> None:
+        assign(self, ridge=_at_least_zero("ridge", ridge))
 
     def __call__(self, theta: Array, z: Array) -> Array:
         """The loss of one sample."""
@@ -30,12 +37,18 @@ class SquaredError:
 
 @pytree()
 class Revenue:
-    """−(θ − cost)ᵀz for prices θ and the quantities z that were sold at them."""
+    """−(θ − cost)ᵀz for prices θ and the quantities z sold at them.
 
-    cost: Any = 0.0
+    >>> import numpy as np
+    >>> from performative.losses import Revenue
+    >>> float(Revenue(cost=1.0)(np.array([3.0, 2.0]), np.array([10.0, 20.0])))
+    -40.0
+    """
 
-    def __post_init__(self) -> None:
-        assign(self, cost=finite_array("cost", self.cost, (0, 1)))
+    cost: Array
+
+    def __init__(self, cost: ArrayLike = 0.0) -> None:
+        assign(self, cost=finite_array("cost", cost, (0, 1)))
 
     def __call__(self, theta: Array, z: Array) -> Array:
         """The loss of one sample."""
@@ -45,12 +58,18 @@ class Revenue:
 
 @pytree()
 class PortfolioReturn:
-    """−zᵀθ + aversion·‖θ‖² for weights θ and the returns z of the assets."""
+    """−zᵀθ + aversion·‖θ‖² for weights θ and the returns z of the assets.
 
-    aversion: Any = 0.0
+    >>> import numpy as np
+    >>> from performative.losses import PortfolioReturn
+    >>> float(PortfolioReturn(aversion=1.0)(np.array([0.5, 0.5]), np.array([1.0, 2.0])))
+    -1.0
+    """
 
-    def __post_init__(self) -> None:
-        assign(self, aversion=_at_least_zero("aversion", self.aversion))
+    aversion: Array
+
+    def __init__(self, aversion: float = 0.0) -> None:
+        assign(self, aversion=_at_least_zero("aversion", aversion))
 
     def __call__(self, theta: Array, z: Array) -> Array:
         """The loss of one sample."""
@@ -60,12 +79,18 @@ class PortfolioReturn:
 
 @pytree()
 class Logistic:
-    """log(1 + e^s) − y·s + ½·ridge·‖θ‖² with the score s = xᵀθ, for a sample z = (x, y), the label 0 or 1 last."""
+    """log(1 + e^s) − y·s + ½·ridge·‖θ‖² with the score s = xᵀθ, for a sample z = (x, y), the label 0 or 1 last.
 
-    ridge: Any = 0.0
+    >>> import numpy as np
+    >>> from performative.losses import Logistic
+    >>> round(float(Logistic()(np.array([0.0]), np.array([1.0, 1.0]))), 4)  # log 2
+    0.6931
+    """
 
-    def __post_init__(self) -> None:
-        assign(self, ridge=_at_least_zero("ridge", self.ridge))
+    ridge: Array
+
+    def __init__(self, ridge: float = 0.0) -> None:
+        assign(self, ridge=_at_least_zero("ridge", ridge))
 
     def __call__(self, theta: Array, z: Array) -> Array:
         """The loss of one sample."""
@@ -76,19 +101,24 @@ class Logistic:
 
 @pytree()
 class Pinball:
-    """Σ_i level·(z_i − θ_i)⁺ + (1 − level)·(θ_i − z_i)⁺: θ is to be the quantile of z at `level`.
+    """Σ_i level·(z_i − θ_i)⁺ + (1 − level)·(θ_i − z_i)⁺, which is least where θ is the quantile of z at `level`.
 
     With `smoothing` s the kink is rounded over a width s, u⁺ becoming s·log(1 + e^(u/s)); `safe_apda` needs that.
+
+    >>> import numpy as np
+    >>> from performative.losses import Pinball
+    >>> float(Pinball(level=0.75)(np.array([1.0]), np.array([3.0])))
+    1.5
     """
 
-    level: Any = 0.5
-    smoothing: Any = 0.0
+    level: Array
+    smoothing: Array | None
 
-    def __post_init__(self) -> None:
-        level = float(finite_array("level", self.level, 0))
-        if not 0 < level < 1:
-            raise ValueError(f"`0 < level < 1` must hold, but got level={level}")
-        assign(self, level=np.float64(level), smoothing=float(_at_least_zero("smoothing", self.smoothing)) or None)
+    def __init__(self, level: float = 0.5, smoothing: float = 0.0) -> None:
+        share = float(finite_array("level", level, 0))
+        if not 0 < share < 1:
+            raise ValueError(f"`0 < level < 1` must hold, but got level={share}")
+        assign(self, level=np.float64(share), smoothing=float(_at_least_zero("smoothing", smoothing)) or None)
 
     def __call__(self, theta: Array, z: Array) -> Array:
         """The loss of one sample."""

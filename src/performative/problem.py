@@ -1,4 +1,4 @@
-"""Problem: what the decision-maker knows — the loss, the decision set Θ and the constraints g."""
+"""Problem: what the decision-maker knows, namely the loss, the decision set Θ and the constraints g."""
 
 from __future__ import annotations
 
@@ -24,15 +24,25 @@ class Problem:
     """min over θ ∈ Θ of PR(θ) = E_{Z∼D(θ)} ℓ(θ; Z) subject to g(θ) ≤ 0, with D unknown  (equation Pro_def).
 
     `loss(theta, z)` is ℓ for one sample, written in `jax.numpy`, and returns a scalar; `decisions` is Θ; `constraints` is
-    one function θ ↦ g(θ) (m,) or a list of `performative.constraints`. `dimension` is d; it need only be given where
-    neither the set nor a constraint tells it.
+    one function θ ↦ g(θ) (m,) or a list of `performative.constraints`. Give the `dimension` d where neither the set nor a
+    constraint tells it.
 
-    Functions whose numbers differ between instances are `jax.tree_util.Partial(function, numbers)`.
+    Where instances differ in their numbers, the loss is `jax.tree_util.Partial(function, numbers)`.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> problem = pf.Problem(
+    ...     lambda prices, demand: -jnp.sum(prices * demand),
+    ...     pf.Box(lower=[0.0, 0.0], upper=[5.0, 5.0]),
+    ...     [pf.constraints.Linear([1.0, 1.0], bound=4.0, name="cap")],
+    ... )
+    >>> problem.dimension, problem.constraint_names, problem.g([1.0, 2.0]).tolist()
+    (2, ('cap',), [-1.0])
     """
 
-    loss: Any
-    decisions: Any
-    constraints: Any
+    loss: Loss
+    decisions: DecisionSet
+    constraints: tuple[Constraint, ...]
     dimension: Any
 
     def __init__(
@@ -65,21 +75,21 @@ class Problem:
                         f"`constraints[{position}]` must be one of performative.constraints, but got {item!r}; "
                         "wrap a function as constraints.Function(function)"
                     )
-        known = {
+        declared = {
             "dimension": None if dimension is None else whole("dimension", dimension, 1),
             "decisions": decisions.dimension,
             **{f"constraints[{i}]": item.dimension for i, item in enumerate(listed)},
         }
-        given = {name: size for name, size in known.items() if size is not None}
-        if len(set(given.values())) > 1:
-            raise ValueError(f"all parts of a problem must have one dimension, but got {given}")
+        lengths = {name: length for name, length in declared.items() if length is not None}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"all parts of a problem must have one dimension, but got {lengths}")
         object.__setattr__(self, "loss", jax_arrays(callable_node(loss)))
         object.__setattr__(self, "decisions", as_node(decisions))
         listed = tuple(as_node(item) for item in listed)
         object.__setattr__(self, "constraints", listed)
         object.__setattr__(self, "dimension", None)
-        if given:
-            resolved = self.of_dimension(next(iter(given.values())))
+        if lengths:
+            resolved = self.of_dimension(next(iter(lengths.values())))
             for name in ("decisions", "constraints", "dimension"):
                 object.__setattr__(self, name, getattr(resolved, name))
 
@@ -179,9 +189,9 @@ def with_dimension(problem: Problem, required: bool = True, **lengths: int | Non
 
 @pytree()
 class LossInData:
-    """The loss as a function of the data first, which is what averages over data are taken of."""
+    """The loss with the data as its first argument, which averages over the data are taken of."""
 
-    loss: Any
+    loss: Loss
 
     def __call__(self, z: Array, theta: Array) -> Array:
         """ℓ(θ; z)."""

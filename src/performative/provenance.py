@@ -1,4 +1,4 @@
-"""Plain descriptions of objects and functions: what a result depends on, in a form that can be stored and compared."""
+"""Provenance: what a result depends on, as plain descriptions of objects and functions that can be stored and compared."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ _LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "cvxpy", "performative", *sys.s
 
 
 def describe(node: Any, most: int = 64) -> Any:
-    """Plain JSON-ready description: classes, functions, numbers, and arrays (those of over `most` entries by their digest).
+    """A description ready for JSON: classes, functions, numbers, and arrays (by their digest if longer than `most`).
 
-    A function is its name and a digest of its code, constants and defaults, of what it closes over, and of the data, classes
-    and functions of the user's that it names. An object of the user's is its class, with a digest of that, and its
-    attributes. Nothing depends on the process, so that descriptions of different runs compare.
+    A function is described by its name and a digest of its code, constants and defaults, of what it closes over, and of the
+    data, classes and functions of yours that it names. An object of yours is described by its class, with a digest, and its
+    attributes. Nothing depends on the process, so descriptions from different runs can be compared.
+
+    >>> import json
+    >>> import performative as pf
+    >>> from performative.provenance import describe
+    >>> json.dumps(describe(pf.Ball(2.0)))
+    '{"type": "Ball", "size": 2.0, "center": null, "dimension": null}'
     """
     return _described(node, most, ())
 
@@ -62,8 +68,9 @@ def _described(node: Any, most: int, within: tuple[int, ...]) -> Any:
     if dataclasses.is_dataclass(node):
         return {"type": kind, **{field.name: again(getattr(node, field.name)) for field in dataclasses.fields(node)}}
     slots = [name for cls in type(node).__mro__ for name in getattr(cls, "__slots__", ()) if hasattr(node, name)]
-    kept = {name: getattr(node, name) for name in slots if name not in ("__dict__", "__weakref__")}
-    return {"type": kind, **{name: again(value) for name, value in {**kept, **getattr(node, "__dict__", {})}.items()}}
+    attributes = {name: getattr(node, name) for name in slots if name not in ("__dict__", "__weakref__")}
+    attributes |= getattr(node, "__dict__", {})
+    return {"type": kind, **{name: again(value) for name, value in attributes.items()}}
 
 
 def _array(array: np.ndarray[Any, Any], most: int) -> Any:
@@ -86,18 +93,18 @@ def _function(function: types.FunctionType, within: tuple[int, ...]) -> list[Any
 
 
 def _outer(function: types.FunctionType, again: Any) -> dict[str, Any]:
-    """What of the user's a function finds by name: data, functions and classes, of its module or as a module's attribute."""
+    """What a function of the user's finds by name: data, functions and classes in its module, or attributes of modules."""
     names = set(_names(function.__code__))
-    found = {}
+    outer: dict[str, Any] = {}
     for name in sorted(names & set(function.__globals__)):
         value = function.__globals__[name]
         if isinstance(value, types.ModuleType):
             if value.__name__.split(".")[0] not in _LIBRARIES:
                 inner = {part: getattr(value, part) for part in sorted(names) if hasattr(value, part)}
-                found[name] = {part: again(item) for part, item in inner.items() if not _is_library(item)}
+                outer[name] = {part: again(item) for part, item in inner.items() if not _is_library(item)}
         elif not _is_library(value):
-            found[name] = again(value)
-    return found
+            outer[name] = again(value)
+    return outer
 
 
 def _class(cls: type, within: tuple[int, ...]) -> Any:

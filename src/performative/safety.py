@@ -1,4 +1,4 @@
-"""Safety: what may be deployed at all. A decision that breaks a constraint is pulled towards one that meets all of them."""
+"""Safety: what may be deployed at all. A candidate that breaks a constraint is moved to a decision that meets all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 
 MARGIN = 1e-9
-"""How far below 0 every constraint is kept, as a share of the anchor's slack: room for rounding."""
+"""How far below 0 every constraint stays, as a share of the anchor's slack: room for rounding."""
 HALVINGS = 50
 CORRECTIONS = 6
 """Steps towards the violated constraints before the pull, which is then short."""
@@ -42,7 +42,13 @@ class PreparedSafety(Protocol):
 
 @pytree()
 class Pull:
-    """Pull a candidate towards a strictly feasible decision, the anchor, until every constraint holds; see `PullTowards`."""
+    """Pull a candidate towards a strictly feasible decision, the anchor, until every constraint holds; see `PullTowards`.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [pf.constraints.Linear([1.0], 4.0)])
+    >>> method = pf.safe_apda(problem, safety=pf.safety.Pull())
+    """
 
     @in_float64
     def prepared(self, problem: Problem, anchor: Floats) -> PullTowards:
@@ -54,7 +60,13 @@ class Pull:
 
 @pytree()
 class Nearest:
-    """Take the feasible decision nearest to a candidate, by cvxpy: for live use. Constraints must have a convex form."""
+    """Take the feasible decision nearest to a candidate, by cvxpy: for live use. Constraints must have a convex form.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [pf.constraints.Linear([1.0], 4.0)])
+    >>> method = pf.safe_apda(problem, safety=pf.safety.Nearest())
+    """
 
     def prepared(self, problem: Problem, anchor: Floats) -> NearestFeasible:
         """The projection on the feasible set of a problem."""
@@ -146,10 +158,10 @@ class NearestFeasible:
         return self.pull.anchor
 
     def __call__(self, problem: Problem, candidate: Array) -> Array:
-        """See the class."""
+        """The nearest feasible decision, as far as cvxpy's tolerance, made safe by the pull."""
         shape = jax.ShapeDtypeStruct(candidate.shape, np.float64)
-        found = jax.pure_callback(_projected, shape, problem, candidate, vmap_method="sequential")
-        return self.pull(problem, problem.decisions.project(found))
+        nearest = jax.pure_callback(_projected, shape, problem, candidate, vmap_method="sequential")
+        return self.pull(problem, problem.decisions.project(nearest))
 
 
 def _projected(problem: Problem, candidate: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""Decision sets Θ: closed convex sets that project, tell membership and know their radius."""
+"""Decision sets Θ: closed convex sets with a projection, a test of membership and a radius."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Self
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
@@ -17,12 +18,12 @@ from performative.validation import finite_array, positive, read_only, whole
 
 
 class DecisionSet:
-    """What every Θ offers; a user's own set overrides `project`, `radius` and `declare`.
+    """What every Θ offers; a set of your own overrides `project`, `radius` and `declare`.
 
     `dimension` is d, or None for a set described by scalars, which serves any d until `of_dimension` fixes it.
     """
 
-    dimension: Any = None
+    dimension: int | None = None
 
     @property
     def radius(self) -> float:
@@ -47,7 +48,7 @@ class DecisionSet:
 
     @in_float64
     def spread(self, dimension: int, count: int) -> Floats:
-        """Decisions (count, d) all over the set, always the same: projections of points 0 and up to R away (10 if unbounded)."""
+        """The same decisions (count, d) every time, all over the set: projections of points up to R away (10 if unbounded)."""
         directions = np.random.default_rng(0).normal(size=(count, dimension))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         reach = self.radius if np.isfinite(self.radius) else 10.0
@@ -67,14 +68,20 @@ class DecisionSet:
 
 @pytree("dimension")
 class Box(DecisionSet):
-    """{θ : lower ≤ θ ≤ upper}, entry by entry; two scalars serve any dimension."""
+    """{θ : lower ≤ θ ≤ upper}, entry by entry; two scalars serve any dimension.
 
-    lower: Any
-    upper: Any
-    dimension: Any = None
+    >>> import performative as pf
+    >>> prices = pf.Box(lower=[1.0, 2.0], upper=[3.0, 4.0])
+    >>> prices.project([0.0, 9.0]).tolist(), prices.contains([2.0, 3.0])
+    ([1.0, 4.0], True)
+    """
 
-    def __post_init__(self) -> None:
-        lower, upper = finite_array("lower", self.lower, (0, 1)), finite_array("upper", self.upper, (0, 1))
+    lower: Array
+    upper: Array
+    dimension: int | None
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, dimension: int | None = None) -> None:
+        lower, upper = finite_array("lower", lower, (0, 1)), finite_array("upper", upper, (0, 1))
         if lower.ndim and upper.ndim and lower.shape != upper.shape:
             raise ValueError(f"`lower` and `upper` must have the same shape, but got {lower.shape} and {upper.shape}")
         lower, upper = (read_only(bound.copy()) for bound in np.broadcast_arrays(lower, upper))
@@ -84,7 +91,7 @@ class Box(DecisionSet):
             raise ValueError(f"`lower <= upper` must hold, but got (lower={low}, upper={high}){where}")
         if lower.size == 0:
             raise ValueError("`lower` and `upper` must hold at least one number, but are empty")
-        size = lower.shape[0] if lower.ndim else self.dimension
+        size = lower.shape[0] if lower.ndim else _size(dimension)
         assign(self, lower=lower, upper=upper, dimension=size)
 
     @property
@@ -99,23 +106,28 @@ class Box(DecisionSet):
 
     @in_float64
     def project(self, point: Any) -> Array:
-        """Clip each entry."""
+        """Each entry clipped to its bounds."""
         return jnp.clip(_floats(point), self.lower, self.upper)
 
     def declare(self, variable: Any) -> list[Any]:
-        """Two elementwise inequalities."""
+        """As two elementwise inequalities."""
         return [variable >= self.lower, variable <= self.upper]
 
 
 @pytree("dimension")
 class Ball(DecisionSet):
-    """{θ : ‖θ − center‖₂ ≤ radius}; without a center it is centred at 0 in any dimension."""
+    """{θ : ‖θ − center‖₂ ≤ radius}; without a center it is centered at 0 in any dimension.
 
-    size: Any
-    center: Any
-    dimension: Any
+    >>> import performative as pf
+    >>> pf.Ball(radius=5.0).project([6.0, 8.0]).round(6).tolist()
+    [3.0, 4.0]
+    """
 
-    def __init__(self, radius: float, center: Any = None) -> None:
+    size: Array
+    center: Array | None
+    dimension: int | None
+
+    def __init__(self, radius: float, center: ArrayLike | None = None) -> None:
         center = None if center is None else finite_array("center", center, 1)
         size = None if center is None else center.shape[0]
         assign(self, size=np.float64(positive("radius", radius)), center=center, dimension=size)
@@ -136,7 +148,7 @@ class Ball(DecisionSet):
         return center + jnp.where(length <= self.size, offset, offset / length * self.size)
 
     def declare(self, variable: Any) -> list[Any]:
-        """One second-order cone."""
+        """As one second-order cone."""
         import cvxpy as cp
 
         return [cp.norm(variable - (0.0 if self.center is None else self.center), 2) <= self.size]
@@ -144,26 +156,31 @@ class Ball(DecisionSet):
 
 @pytree("dimension")
 class Simplex(DecisionSet):
-    """{θ ≥ 0 : Σθ = total}."""
+    """{θ ≥ 0 : Σθ = total}.
 
-    total: Any
-    dimension: Any = None
+    >>> import performative as pf
+    >>> pf.Simplex(total=1.0).project([0.75, 0.75, -2.0]).tolist()
+    [0.5, 0.5, 0.0]
+    """
 
-    def __post_init__(self) -> None:
-        assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
+    total: Array
+    dimension: int | None
+
+    def __init__(self, total: float, dimension: int | None = None) -> None:
+        assign(self, total=np.float64(positive("total", total)), dimension=_size(dimension))
 
     @property
     def radius(self) -> float:
-        """Attained at the vertices."""
+        """Of a vertex, the farthest point: the total."""
         return float(self.total)
 
     @in_float64
     def project(self, point: Any) -> Array:
-        """See `project_simplex`."""
+        """The nearest point of the simplex; see `project_simplex`."""
         return project_simplex(_floats(point), self.total)
 
     def declare(self, variable: Any) -> list[Any]:
-        """Non-negative entries and one equality."""
+        """As non-negative entries and one equality."""
         import cvxpy as cp
 
         return [variable >= 0, cp.sum(variable) == self.total]
@@ -171,17 +188,22 @@ class Simplex(DecisionSet):
 
 @pytree("dimension")
 class Budget(DecisionSet):
-    """{θ ≥ 0 : Σθ ≤ total}: the non-negative orthant capped by a budget."""
+    """{θ ≥ 0 : Σθ ≤ total}: the non-negative orthant capped by a budget.
 
-    total: Any
-    dimension: Any = None
+    >>> import performative as pf
+    >>> pf.Budget(total=1.0).project([0.25, -1.0]).tolist()
+    [0.25, 0.0]
+    """
 
-    def __post_init__(self) -> None:
-        assign(self, total=np.float64(positive("total", self.total)), dimension=_size(self.dimension))
+    total: Array
+    dimension: int | None
+
+    def __init__(self, total: float, dimension: int | None = None) -> None:
+        assign(self, total=np.float64(positive("total", total)), dimension=_size(dimension))
 
     @property
     def radius(self) -> float:
-        """Attained at the vertices."""
+        """Of a vertex, the farthest point: the total."""
         return float(self.total)
 
     @in_float64
@@ -192,7 +214,7 @@ class Budget(DecisionSet):
         return jnp.where(jnp.sum(kept) <= self.total, kept, project_simplex(point, self.total))
 
     def declare(self, variable: Any) -> list[Any]:
-        """Non-negative entries and one inequality."""
+        """As non-negative entries and one inequality."""
         import cvxpy as cp
 
         return [variable >= 0, cp.sum(variable) <= self.total]
@@ -200,13 +222,18 @@ class Budget(DecisionSet):
 
 @pytree("dimension")
 class HalfSpace(DecisionSet):
-    """{θ : ⟨normal, θ⟩ ≤ offset}."""
+    """{θ : ⟨normal, θ⟩ ≤ offset}.
 
-    normal: Any
-    offset: Any
-    dimension: Any
+    >>> import performative as pf
+    >>> pf.HalfSpace(normal=[1.0, 1.0], offset=1.0).project([1.0, 1.0]).tolist()
+    [0.5, 0.5]
+    """
 
-    def __init__(self, normal: Any, offset: float) -> None:
+    normal: Array
+    offset: Array
+    dimension: int | None
+
+    def __init__(self, normal: ArrayLike, offset: float) -> None:
         normal = finite_array("normal", normal, 1)
         if not np.any(normal):
             raise ValueError(f"`normal` must not be zero, but got {normal}")
@@ -220,18 +247,23 @@ class HalfSpace(DecisionSet):
         return point - self.normal * (excess / jnp.sum(self.normal * self.normal))
 
     def declare(self, variable: Any) -> list[Any]:
-        """One inequality."""
+        """As one inequality."""
         return [self.normal @ variable <= self.offset]
 
 
 @pytree("dimension")
 class Reals(DecisionSet):
-    """All of R^d."""
+    """All of R^d: any decision is allowed.
 
-    dimension: Any = None
+    >>> import performative as pf
+    >>> pf.Reals(dimension=2).contains([1e9, -1e9])
+    True
+    """
 
-    def __post_init__(self) -> None:
-        assign(self, dimension=_size(self.dimension))
+    dimension: int | None
+
+    def __init__(self, dimension: int | None = None) -> None:
+        assign(self, dimension=_size(dimension))
 
     @in_float64
     def project(self, point: Any) -> Array:
@@ -239,7 +271,7 @@ class Reals(DecisionSet):
         return _floats(point)
 
     def declare(self, variable: Any) -> list[Any]:
-        """No constraint."""
+        """No constraint at all."""
         return []
 
 
@@ -247,11 +279,16 @@ class Reals(DecisionSet):
 class Product(DecisionSet):
     """Θ₁ × … × Θ_r: each set holds for its own stretch of coordinates, in order.
 
-    `sizes` gives the length of each stretch; it may be left out where every set knows its dimension.
+    `sizes` gives the length of each stretch; leave it out where every set knows its dimension.
+
+    >>> import performative as pf
+    >>> both = pf.Product([pf.Box([0.0], [1.0]), pf.Ball(1.0)], sizes=[1, 2])
+    >>> both.dimension, both.project([2.0, 3.0, 4.0]).round(2).tolist()
+    (3, [1.0, 0.6, 0.8])
     """
 
-    parts: Any
-    dimension: Any
+    parts: tuple[DecisionSet, ...]
+    dimension: int | None
 
     def __init__(self, parts: Sequence[DecisionSet], sizes: Sequence[int] | None = None) -> None:
         if not parts:
@@ -261,8 +298,9 @@ class Product(DecisionSet):
         lengths = [part.dimension for part in parts] if sizes is None else list(sizes)
         if len(lengths) != len(parts) or None in lengths:
             raise ValueError(f"`sizes` must give a length for each of the {len(parts)} sets, but got {lengths}")
-        fixed = tuple(part.of_dimension(whole("sizes", n, 1)) for part, n in zip(parts, lengths, strict=True))
-        assign(self, parts=fixed, dimension=sum(lengths))
+        sizes = [whole("sizes", length, 1) for length in lengths]
+        fixed = tuple(part.of_dimension(size) for part, size in zip(parts, sizes, strict=True))
+        assign(self, parts=fixed, dimension=sum(sizes))
 
     @property
     def radius(self) -> float:
@@ -271,7 +309,7 @@ class Product(DecisionSet):
 
     @in_float64
     def project(self, point: Any) -> Array:
-        """Each stretch on its own set."""
+        """Each stretch projected on its own set."""
         return jnp.concatenate([part.project(piece) for part, piece in self._pieces(_floats(point))])
 
     def declare(self, variable: Any) -> list[Any]:
@@ -281,8 +319,9 @@ class Product(DecisionSet):
     def _pieces(self, whole_point: Any) -> Iterator[tuple[DecisionSet, Any]]:
         start = 0
         for part in self.parts:
-            yield part, whole_point[start : start + part.dimension]
-            start += part.dimension
+            stop = start + int(part.dimension or 0)  # every part knows its own
+            yield part, whole_point[start:stop]
+            start = stop
 
 
 def project_simplex(point: Array, total: Any) -> Array:

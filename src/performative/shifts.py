@@ -34,7 +34,7 @@ def _derivative(shift: Shift, effect: Array, theta: Array) -> Array:
 
 
 def require_distinct(tensor: Floats) -> None:
-    """Refuse a shift under which some numbers of the effect cannot be told apart."""
+    """Refuse a shift under which some numbers of the effect move the data alike."""
     gram = overlap(tensor)
     if np.linalg.matrix_rank(gram) < len(gram):
         raise ValueError("`shift` must tell all numbers of the effect apart, but some of them move the data alike")

@@ -1,4 +1,4 @@
-"""Step sizes by name: the paper's experimental choices, and the theorem's."""
+"""Step sizes: those of the paper's experiments, those of its theorem, and those made of a learned curvature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ Step = float | Callable[[Array], Array]
 
 
 def harmonic(offset: float = 10.0) -> Callable[[Array], Array]:
-    """ζ_t = 1/(t + offset), the estimation step of the paper's experiments."""
+    """ζ_t = 1/(t + offset), the estimation step of the paper's experiments.
+
+    >>> import performative as pf
+    >>> pf.steps.harmonic(10.0)(10)
+    np.float64(0.05)
+    """
     return Partial(_harmonic, np.float64(positive("offset", offset)))
 
 
@@ -28,18 +33,33 @@ def excited(dimension: int, scale: float = 1.0) -> Callable[[Array], Array]:
     """ζ_t = 2/(κ₁t + 2κ₃), the theorem's estimation step, for probes u ∼ N(0, scale²·I): κ₁ = scale², κ₃ = (d+2)·scale².
 
     The paper prints κ₃ = 3d, which is a valid but looser bound.
+
+    >>> import performative as pf
+    >>> pf.steps.excited(dimension=2)(8)
+    np.float64(0.125)
     """
     kappa1 = positive("scale", scale) ** 2
     return Partial(_excited, np.float64(kappa1), np.float64(kappa1 * (whole("dimension", dimension, 1) + 2)))
 
 
 def experiment() -> dict[str, Any]:
-    """η = 5·10⁻³, δ = 1, ζ_t = 1/(t+10): the settings of both experiments of the paper (outside its theorem)."""
+    """η = 5·10⁻³, δ = 1, ζ_t = 1/(t+10): the settings of both experiments of the paper (outside its theorem).
+
+    >>> import performative as pf
+    >>> sorted(pf.steps.experiment())
+    ['control', 'estimation_step', 'step']
+    """
     return {"step": 5e-3, "control": 1.0, "estimation_step": harmonic(10.0)}
 
 
 def theorem(horizon: int, lipschitz: float, dimension: int) -> dict[str, Any]:
-    """η = 1/√T, δ at the lower end of the theorem's interval, ζ_t = 2/(κ₁t + 2κ₃), for T = `horizon` and L_g = `lipschitz`."""
+    """η = 1/√T, δ at the lower end of the theorem's interval, ζ_t = 2/(κ₁t + 2κ₃), for T = `horizon` and L_g = `lipschitz`.
+
+    >>> import performative as pf
+    >>> settings = pf.steps.theorem(horizon=10_000, lipschitz=1.0, dimension=2)
+    >>> settings["step"], round(settings["control"], 4)
+    (0.01, 4.0032)
+    """
     eta = float(1 / np.sqrt(whole("horizon", horizon, 1)))
     if horizon < least_horizon(lipschitz):
         raise ValueError(
@@ -53,6 +73,11 @@ def control_interval(step: float, lipschitz: float) -> tuple[float, float]:
     """The δ that Lemma 3 allows for η = `step` and L_g = `lipschitz`: those with 2δ²η² − δ + 4L_g² ≤ 0.
 
     Assumes g to be convex and L_g-Lipschitz on Θ. There are none where 32 η² L_g² > 1.
+
+    >>> import performative as pf
+    >>> low, high = pf.steps.control_interval(step=0.01, lipschitz=1.0)
+    >>> round(low, 4), round(high, 1)
+    (4.0032, 4996.0)
     """
     eta, slope = positive("step", step), float(finite_array("lipschitz", lipschitz, 0))
     inside = 1 - 32 * eta**2 * slope**2
@@ -72,7 +97,7 @@ def least_horizon(lipschitz: float) -> int:
 
 @in_float64
 def validated(name: str, step: Step) -> Any:
-    """A number, or a function of the round, that is positive."""
+    """The step, refused unless it is a positive number or a function of the round that returns one."""
     if not callable(step):
         return np.float64(positive(name, step))
     try:

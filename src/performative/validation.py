@@ -1,4 +1,4 @@
-"""The checks at the door: each error names the argument, the rule and the value."""
+"""Checks of arguments: each error names the argument, the rule and the value."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 def is_traced(*values: Any) -> bool:
-    """Whether any leaf is a JAX tracer: then the values were checked where they were concrete."""
+    """Whether any leaf is a JAX tracer; its values were checked where they were concrete."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
 def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Floats:
     """A read-only copy of `value` as float64, of the allowed number of axes, every entry finite.
 
-    It is a copy, so that what is built of it does not change with the caller's array.
+    It is a copy, so later changes to the caller's array have no effect.
     """
     try:
         if value is None:
@@ -46,20 +46,20 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
 
 
 def shown(value: Any) -> str:
-    """A value in an error, cut where it is long."""
+    """A value as an error shows it, shortened where it is long."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 40]} … {text[-20:]}"
 
 
 def read_only(array: Array) -> Array:
-    """The same array, closed to writing."""
+    """The same array, made read-only."""
     array.setflags(write=False)
     return array
 
 
 @in_float64
 def jax_arrays(tree: T) -> T:
-    """The tree with its NumPy arrays copied to JAX's: functions written in `jax.numpy` may use all that those offer."""
+    """The tree with its NumPy arrays as JAX arrays, so that functions written in `jax.numpy` can use all of their methods."""
 
     def converted(leaf: Any) -> Any:
         return jnp.array(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
@@ -68,7 +68,7 @@ def jax_arrays(tree: T) -> T:
 
 
 def caller_level() -> int:
-    """The `stacklevel` by which a warning given by the calling function points at the user's line."""
+    """The `stacklevel` with which a warning of the calling function points at the user's line."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""What is learnt of the world, and from it an approximate gradient of the performative risk."""
+"""What is learned about the world from decisions and samples: effects, base samples, gradients, and how sure they are."""
 
 from performative.estimators.base_samples import BaseSamples
 from performative.estimators.effects import KnownEffect, PairedLeastSquares

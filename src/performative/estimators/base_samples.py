@@ -1,4 +1,4 @@
-"""The n samples that stand for the base distribution D₀."""
+"""The samples that stand for the base distribution D₀: those of the warm-up, or all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from jax import Array
 from performative.estimators import reservoir
 from performative.numerics.expectations import Moments, QuadraticForm, Samples, from_samples, hessian_pattern
 from performative.numerics.pytrees import changed, pytree
-from performative.problem import LossInData
+from performative.problem import Loss, LossInData
+from performative.shifts import Shift
 
 
 @pytree()
@@ -22,15 +23,16 @@ class Base:
     what its spread around the mean adds to the average loss, where that is a quadratic function of the decision alone.
     """
 
-    observed: Any
-    origin: Any
-    count: Any
-    key: Any
-    spread: Any = None
+    observed: Samples | Moments | Split
+    origin: Array | None
+    count: Array
+    key: Array
+    spread: QuadraticForm | None = None
 
     def mean_loss(self, loss: Any, theta: Array, moved: Any) -> Array:
         """The average of ℓ(θ; z + moved(where)) over all observations z made at decisions `where`."""
         if self.spread is not None:
+            assert isinstance(self.observed, Moments)
             return loss(theta, self.observed.center + moved(self.origin)) + self.spread(theta)
         if self.origin is not None:
             return self.observed.mean(lambda z: loss(theta, z + moved(self.origin)))
@@ -41,13 +43,13 @@ class Base:
 class BaseSamples:
     """Base samples drawn once in the warm-up (paper), or recycled from every deployment.
 
-    Recycling removes the floor of order σ²/n that n fixed samples put under the regret. A recycled observation is kept
+    Recycling removes the floor of order σ²/n that n fixed samples put under the regret. A recycled observation is stored
     with its decision and mapped back with the *current* estimate, Z₀ = Z − Âθ, so early errors do not stay frozen in. For
     losses quadratic in the data the running moments of (z, θ) are all it takes. For any other loss a reservoir as large as the
     warm-up holds a uniform sample of all observations: that follows the world, but n points keep a floor of order σ²/n.
     """
 
-    recycle: Any
+    recycle: bool
 
     def start(self, loss: Any, shift: Any, effect: Array, decision: Array, samples: Array, key: Array) -> Base:
         """The base after the warm-up: `samples` (n, k) observed at `decision`."""
@@ -68,8 +70,9 @@ class BaseSamples:
             return base
         where = jnp.broadcast_to(decisions[:, None], (*samples.shape[:2], decisions.shape[1]))
         points = jnp.concatenate([samples, where], axis=-1).reshape(-1, samples.shape[2] + decisions.shape[1])
+        assert isinstance(base.observed, Split)
         joint = base.observed.joint
-        grown = _grown(joint, base.count, points) if isinstance(joint, Moments) else _sampled(base, points)
+        grown = _grown(joint, base.count, points) if isinstance(joint, Moments) else _sampled(base, joint, points)
         return changed(base, observed=changed(base.observed, joint=grown), count=base.count + points.shape[0])
 
 
@@ -77,8 +80,8 @@ class BaseSamples:
 class Split:
     """A distribution over (z, θ) side by side, the first `width` numbers being z."""
 
-    joint: Any
-    width: Any
+    joint: Samples | Moments
+    width: int
 
     def mean(self, function: Any) -> Array:
         """The average of `function((z, θ))`."""
@@ -96,17 +99,17 @@ def _grown(joint: Moments, count: Array, points: Array) -> Moments:
     return changed(joint, center=joint.center + apart * (new / total), covariance=covariance)
 
 
-def _sampled(base: Base, points: Array) -> Samples:
+def _sampled(base: Base, joint: Samples, points: Array) -> Samples:
     """The reservoir after the new points; the count stops growing in a base that forgets."""
-    rows = base.observed.joint.points
+    rows = joint.points
     count = jnp.maximum(base.count, rows.shape[0])
     return Samples(reservoir.with_rows(rows, base.key, points, count, count + 1.0))
 
 
 @pytree()
 class _Spread:
-    loss: Any
-    observed: Any
+    loss: Loss
+    observed: Moments
 
     def __call__(self, theta: Array) -> Array:
         return self.observed.spread(lambda z: self.loss(theta, z))
@@ -114,8 +117,8 @@ class _Spread:
 
 @pytree()
 class _Recycled:
-    loss: Any
-    shift: Any
+    loss: Loss
+    shift: Shift
 
     def __call__(self, w: Array, theta: Array, effect: Array) -> Array:
         width = w.shape[0] - theta.shape[0]

@@ -1,8 +1,6 @@
-"""Estimates of the performative effect A."""
+"""The effect A of decisions on the data: learned from pairs of deployments, or known."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +8,8 @@ from jax import Array
 
 from performative import steps
 from performative.numerics.pytrees import pytree
+from performative.shifts import Shift
+from performative.steps import Step
 
 
 @pytree("probe")
@@ -22,18 +22,18 @@ class PairedLeastSquares:
     deviation of u that the default ζ_t = 2/(κ₁t + 2κ₃) assumes.
     """
 
-    shift: Any
-    step: Any
-    prior: Any
-    probe: Any
+    shift: Shift
+    step: Step | None
+    prior: Array | None
+    probe: float
 
     @property
     def pairs(self) -> bool:
-        """It learns from pairs of decisions."""
+        """Yes: θ and θ + u."""
         return True
 
     def start(self, width: int, dimension: int) -> Array:
-        """Â₀."""
+        """Â₀: the prior, or zero."""
         return jnp.zeros((width, dimension)) if self.prior is None else jnp.asarray(self.prior)
 
     def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
@@ -49,18 +49,18 @@ class PairedLeastSquares:
 class KnownEffect:
     """The true A, handed over in the open: the paper's baseline."""
 
-    shift: Any
-    effect: Any
+    shift: Shift
+    effect: Array
 
     @property
     def pairs(self) -> bool:
-        """Any decisions will do."""
+        """No: there is nothing to learn."""
         return False
 
     def start(self, width: int, dimension: int) -> Array:
-        """A."""
+        """A itself."""
         return jnp.asarray(self.effect)
 
     def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
-        """A needs no update."""
+        """A itself, which needs no update."""
         return effect

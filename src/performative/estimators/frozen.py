@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,13 +16,13 @@ from performative.problem import Problem
 
 @pytree()
 class SampleBelief:
-    """The last gradient."""
+    """The gradient of the last round."""
 
-    gradient: Any
+    gradient: Array
 
 
 class Memoryless:
-    """What estimators without a memory or a warm-up share."""
+    """What estimators without a memory or a warm-up share: the gradient is that of the last round."""
 
     def init(self, problem: Problem, key: Array) -> Any:
         """No gradient yet."""
@@ -32,7 +33,7 @@ class Memoryless:
         return 0
 
     def gradient(self, problem: Problem, belief: Any, theta: Array) -> Array:
-        """The gradient of this round."""
+        """The gradient at the decision of this round."""
         return jnp.asarray(belief.gradient)
 
 
@@ -47,7 +48,7 @@ class FrozenData(Memoryless):
     saddle problems min_x max_y with decision-dependent data (Wood, Dall'Anese 2022).
     """
 
-    signs: Any = None
+    signs: Array | None = None
 
     def update(
         self, problem: Problem, belief: SampleBelief, decisions: Array, samples: Array, t: Array
@@ -58,7 +59,7 @@ class FrozenData(Memoryless):
         return SampleBelief(mean if self.signs is None else self.signs * mean)
 
     def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
-        """One decision a round."""
+        """Refuse more than one decision a round."""
         require_decisions(decisions, 1, "the one decision θ_t")
 
 
@@ -69,14 +70,14 @@ class FrozenPopulation(Memoryless):
     `risk` is the decoupled risk of the world, handed over in the open.
     """
 
-    risk: Any
+    risk: Callable[[Array, Array], Array]
 
     def update(
         self, problem: Problem, belief: SampleBelief, decisions: Array, samples: Array, t: Array
     ) -> SampleBelief:
-        """Whatever the samples are."""
+        """The exact gradient at θ_t, whatever the samples are."""
         return SampleBelief(jax.grad(self.risk)(decisions[0], decisions[0]))
 
     def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
-        """One decision a round."""
+        """Refuse more than one decision a round."""
         require_decisions(decisions, 1, "the one decision θ_t")

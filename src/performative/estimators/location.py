@@ -1,24 +1,24 @@
-"""The gradient of the performative risk for location families, by plugging in what has been learnt."""
+"""The gradient of the performative risk of a location family, with the learned effect plugged in."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from performative.estimators.base_samples import Base, BaseSamples
+from performative.estimators.protocol import EffectEstimator, Unobserved
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 
 
 @pytree()
 class LocationBelief:
-    """Â_t and the base samples (None until the warm-up has been told)."""
+    """Â_t and the base samples."""
 
-    effect: Any
-    base: Any
-    key: Any
+    effect: Array
+    base: Base
+    key: Array
 
 
 @pytree("anticipate", "warmup")
@@ -27,33 +27,33 @@ class LocationEstimator:
 
     `anticipate` decides whether the reaction is in the gradient: yes for APDA, no for PD-PS, where the shift stays at the
     current decision while the loss is differentiated. `warmup` is n. `memory`, if there is one, is how many samples the
-    estimates rest on at most: what is older fades, and they follow a world that drifts.
+    estimates rest on at most: older samples fade, and the estimates follow a world that drifts.
     """
 
-    effects: Any
-    base_samples: Any
-    anticipate: Any
-    warmup: Any
-    memory: Any = None
+    effects: EffectEstimator
+    base_samples: BaseSamples
+    anticipate: bool
+    warmup: int
+    memory: Array | None = None
 
-    def init(self, problem: Problem, key: Array) -> LocationBelief:
-        """Nothing is known, not even the length of a sample."""
-        return LocationBelief(None, None, key)
+    def init(self, problem: Problem, key: Array) -> Unobserved:
+        """Before the warm-up not even the length of a sample is known."""
+        return Unobserved(key)
 
-    def opening(self, belief: LocationBelief) -> int:
+    def opening(self, belief: Unobserved | LocationBelief) -> int:
         """n, until the base samples are there."""
-        return int(self.warmup) if belief.base is None else 0
+        return int(self.warmup) if isinstance(belief, Unobserved) else 0
 
     def update(
-        self, problem: Problem, belief: LocationBelief, decisions: Array, samples: Array, t: Array
+        self, problem: Problem, belief: Unobserved | LocationBelief, decisions: Array, samples: Array, t: Array
     ) -> LocationBelief:
         """The warm-up fills the base; every later round improves Â and, with recycling, the base."""
-        if belief.base is None:
+        if isinstance(belief, Unobserved):
             effect = self.effects.start(samples.shape[2], decisions.shape[1])
             base = self.base_samples.start(
                 problem.loss, self.effects.shift, effect, decisions[0], samples[0], belief.key
             )
-            return changed(belief, effect=effect, base=base)
+            return LocationBelief(effect, base, belief.key)
         base = belief.base
         if self.memory is not None:  # with a new key, since the count stops growing
             key = jax.random.fold_in(base.key, 0)
@@ -62,15 +62,16 @@ class LocationEstimator:
         effect = self.effects.update(belief.effect, decisions, samples, t)
         return changed(belief, effect=effect, base=self.base_samples.add(base, decisions, samples))
 
-    def check(self, belief: LocationBelief, decisions: Array, samples: Array) -> None:
-        """Samples must be as wide as the effect and stay so; rounds must deploy what the effect is learnt from."""
-        effect = belief.effect
-        if belief.base is None:
+    def check(self, belief: Unobserved | LocationBelief, decisions: Array, samples: Array) -> None:
+        """Refuse samples that do not fit the effect, and deployments that the effect cannot be learned from."""
+        if isinstance(belief, Unobserved):
             if decisions.shape[0] != 1:
                 raise ValueError(f"`decisions` of the warm-up must be one decision, but got {decisions.shape[0]}")
             effect = jax.eval_shape(lambda: self.effects.start(samples.shape[2], decisions.shape[1]))
-        elif self.effects.pairs and decisions.shape[0] != 2:
-            raise ValueError(f"`decisions` must be the pair (θ, θ + u), but got {decisions.shape[0]} decisions")
+        else:
+            if self.effects.pairs and decisions.shape[0] != 2:
+                raise ValueError(f"`decisions` must be the pair (θ, θ + u), but got {decisions.shape[0]} decisions")
+            effect = belief.effect
         theta = jax.ShapeDtypeStruct((decisions.shape[1],), jnp.float64)
         width = jax.eval_shape(self.effects.shift, effect, theta).shape
         if width != (samples.shape[2],):
@@ -79,12 +80,12 @@ class LocationEstimator:
             )
 
     def gradient(self, problem: Problem, belief: LocationBelief, theta: Array) -> Array:
-        """See the class."""
+        """∇P̂R_t(θ), by automatic differentiation of the predicted risk."""
         return jax.grad(lambda theta: self.predicted_risk(problem, belief, theta))(theta)
 
     def predicted_risk(
         self, problem: Problem, belief: LocationBelief, theta: Array, where: Array | None = None
     ) -> Array:
         """(1/n) Σ_i ℓ(θ; Z₀,i + Â θ), with Z₀,i = Z_i − Â θ_i for a sample observed at θ_i; or the data shifted by Â·`where`."""
-        felt = (theta if self.anticipate else lax.stop_gradient(theta)) if where is None else where
-        return belief.base.mean_loss(problem.loss, theta, lambda where: self.effects.shift(belief.effect, felt - where))
+        at = (theta if self.anticipate else lax.stop_gradient(theta)) if where is None else where
+        return belief.base.mean_loss(problem.loss, theta, lambda where: self.effects.shift(belief.effect, at - where))

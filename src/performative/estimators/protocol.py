@@ -1,4 +1,4 @@
-"""What an estimator offers."""
+"""What an estimator offers to the framework that plugs it in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 from jax import Array
 
+from performative.numerics.pytrees import pytree
 from performative.problem import Problem
+from performative.shifts import Shift
 
 
 class GradientEstimator(Protocol):
@@ -28,10 +30,19 @@ class GradientEstimator(Protocol):
         """∇P̂R_t(θ)."""
 
 
+@pytree()
+class Unobserved:
+    """What is believed before any data: nothing. The key is for what will be drawn at random."""
+
+    key: Array
+
+
 class EffectEstimator(Protocol):
     """Holds how data are believed to shift, and improves that belief round by round."""
 
-    shift: Any
+    @property
+    def shift(self) -> Shift:
+        """The bilinear shift(effect, θ) of the data."""
 
     @property
     def pairs(self) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from performative.estimators import reservoir
+from performative.estimators.protocol import Unobserved
 from performative.numerics.pytrees import changed, pytree
 from performative.shifts import Shift
 
@@ -71,15 +72,8 @@ class JointMoments:
 
 
 @pytree()
-class Unobserved:
-    """What is believed before any data: nothing. The key is for the reservoir."""
-
-    key: Array
-
-
-@pytree()
 class Regression:
-    """What least squares has learnt: the effect Â, the means of decisions and data, and how sure that is.
+    """What least squares has learned: the effect Â, the means of decisions and data, and how sure that is.
 
     `count` is how many samples it rests on, `inverse` the inverse scatter P of the decisions (d, d), `scatter` that of the
     residuals (k, k). `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the data. Where the effect
@@ -115,7 +109,7 @@ class LeastSquares:
     unmoved: tuple[int, ...]
     overlap: Array | None
     reservoir: int
-    memory: np.float64 | None
+    memory: Array | None
 
     def start(self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool) -> Regression:
         """The regression after the first deployment; nothing is known of the effect but A₀, and P is the identity."""

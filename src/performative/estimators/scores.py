@@ -1,13 +1,14 @@
-"""Gradients by the score function, E[∇ℓ + ℓ ∇log p]: with a known density, or with one whose parameter is learnt."""
+"""Gradients by the score function, E[∇ℓ + ℓ ∇log p]: with a known density, or with one whose parameter is learned."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from performative.environments.families import Family
 from performative.estimators.protocol import require_decisions
 from performative.estimators.regression import JointMoments
 from performative.numerics.pytrees import pytree
@@ -16,10 +17,10 @@ from performative.problem import Problem
 
 @pytree()
 class ScoreBelief:
-    """The last gradient, and the mean loss so far: what is taken off the loss to still the score."""
+    """The last gradient, and the mean loss so far, which is subtracted from the loss to reduce the score's variance."""
 
-    gradient: Any
-    level: Any
+    gradient: Array
+    level: Array
 
 
 @pytree()
@@ -30,10 +31,10 @@ class ScoreEstimate:
     as it is, since scores have mean 0. Assumes a density that is smooth in θ and positive on a support that does not move.
     """
 
-    log_density: Any
+    log_density: Callable[[Array, Array], Array]
 
     def init(self, problem: Problem, key: Array) -> ScoreBelief:
-        """Nothing seen."""
+        """No gradient and no loss yet."""
         return ScoreBelief(jnp.zeros(problem.dimension), jnp.zeros(()))
 
     def opening(self, belief: ScoreBelief) -> int:
@@ -45,12 +46,12 @@ class ScoreEstimate:
         theta = decisions[0]
         losses, slopes = jax.vmap(lambda z: jax.value_and_grad(problem.loss)(theta, z))(samples[0])
         scores = jax.vmap(lambda z: jax.grad(lambda theta: self.log_density(z, theta))(theta))(samples[0])
-        still = jnp.where(t > 1, losses - belief.level, 0.0)  # in the first round there is no level yet
-        gradient = jnp.mean(slopes + still[:, None] * scores, axis=0)
+        centered = jnp.where(t > 1, losses - belief.level, 0.0)  # in the first round there is no level yet
+        gradient = jnp.mean(slopes + centered[:, None] * scores, axis=0)
         return ScoreBelief(gradient, belief.level + (jnp.mean(losses) - belief.level) / t)
 
     def check(self, belief: ScoreBelief, decisions: Array, samples: Array) -> None:
-        """One decision a round."""
+        """Refuse more than one decision a round."""
         require_decisions(decisions, 1, "the one decision θ_t")
 
     def gradient(self, problem: Problem, belief: ScoreBelief, theta: Array) -> Array:
@@ -62,10 +63,10 @@ class ScoreEstimate:
 class Trajectory:
     """The last H decisions (H, d) and parameters (H, p), the last gradient and the mean loss of about H rounds."""
 
-    decisions: Any
-    parameters: Any
-    gradient: Any
-    level: Any
+    decisions: Array
+    parameters: Array
+    gradient: Array
+    level: Array
 
 
 @pytree("memory")
@@ -81,11 +82,11 @@ class PerformativeGradient:
     decisions that keep moving (give them exploration). `family` is the form of the density, `memory` is H.
     """
 
-    family: Any
-    memory: Any
+    family: Family
+    memory: int
 
     def init(self, problem: Problem, key: Array) -> Trajectory:
-        """An empty memory."""
+        """The belief before any round is remembered."""
         h, d = int(self.memory), problem.dimension
         zero = jnp.zeros(d)
         return Trajectory(jnp.zeros((h, d)), jnp.zeros((h, self.family.size)), zero, jnp.zeros(()))
@@ -95,7 +96,7 @@ class PerformativeGradient:
         return 0
 
     def update(self, problem: Problem, belief: Trajectory, decisions: Array, samples: Array, t: Array) -> Trajectory:
-        """The estimate at the decision that was deployed; then the round is remembered."""
+        """Estimate the gradient at the deployed decision, then remember the round."""
         theta, h = decisions[0], int(self.memory)
         slope, at = self.line(belief, theta)
         parameter = self.family.inside(at)
@@ -118,7 +119,7 @@ class PerformativeGradient:
         return slope, moments.data + slope @ (theta - moments.decision)
 
     def check(self, belief: Trajectory, decisions: Array, samples: Array) -> None:
-        """One decision a round, and samples of the family."""
+        """Refuse more than one decision a round, and samples that are not of the family."""
         require_decisions(decisions, 1, "the one decision of the round")
         if samples.shape[2] != self.family.width:
             raise ValueError(

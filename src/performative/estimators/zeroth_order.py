@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -15,11 +13,11 @@ from performative.problem import Problem
 
 
 @pytree()
-class Probed:
-    """The decision that was deployed, and the mean loss it brought."""
+class Probe:
+    """A decision that was deployed, and the mean loss it brought."""
 
-    decision: Any
-    loss: Any
+    decision: Array
+    loss: Array
 
 
 @pytree()
@@ -30,22 +28,22 @@ class OnePointEstimate(Memoryless):
     needed. Its variance is of order d²/δ². Assumes nothing but a bounded loss; `radius` is δ.
     """
 
-    radius: Any
+    radius: Array
 
-    def init(self, problem: Problem, key: Array) -> Probed:
+    def init(self, problem: Problem, key: Array) -> Probe:
         """No loss yet."""
-        return Probed(jnp.zeros(problem.dimension), jnp.zeros(()))
+        return Probe(jnp.zeros(problem.dimension), jnp.zeros(()))
 
-    def update(self, problem: Problem, belief: Probed, decisions: Array, samples: Array, t: Array) -> Probed:
-        """The probe and its loss."""
-        return Probed(decisions[0], _mean_loss(problem, decisions[0], samples[0]))
+    def update(self, problem: Problem, belief: Probe, decisions: Array, samples: Array, t: Array) -> Probe:
+        """Remember the probe and its mean loss."""
+        return Probe(decisions[0], _mean_loss(problem, decisions[0], samples[0]))
 
-    def check(self, belief: Probed, decisions: Array, samples: Array) -> None:
-        """One decision a round."""
+    def check(self, belief: Probe, decisions: Array, samples: Array) -> None:
+        """Refuse more than one probe a round."""
         require_decisions(decisions, 1, "the one probe θ_t + δv")
 
-    def gradient(self, problem: Problem, belief: Probed, theta: Array) -> Array:
-        """See the class."""
+    def gradient(self, problem: Problem, belief: Probe, theta: Array) -> Array:
+        """(d/δ)·ℓ(x; Z)·v, with v read off the probe."""
         return theta.shape[0] / self.radius**2 * belief.loss * (belief.decision - theta)
 
 
@@ -56,19 +54,19 @@ class TwoPointEstimate(Memoryless):
     As `OnePointEstimate`, but the level of the loss does not enter its variance; two deployments a round.
     """
 
-    radius: Any
+    radius: Array
 
     def update(
         self, problem: Problem, belief: SampleBelief, decisions: Array, samples: Array, t: Array
     ) -> SampleBelief:
-        """From the losses on both sides."""
+        """The difference of the losses on both sides, along v."""
         d = decisions.shape[1]
         way = (decisions[0] - decisions[1]) / (2.0 * self.radius)
         ahead, behind = (_mean_loss(problem, decisions[side], samples[side]) for side in (0, 1))
         return SampleBelief(d / (2.0 * self.radius) * (ahead - behind) * way)
 
     def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
-        """Both sides."""
+        """Refuse anything but the probes on both sides."""
         require_decisions(decisions, 2, "θ_t + δv and θ_t − δv")
 
 

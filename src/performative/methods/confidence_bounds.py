@@ -19,7 +19,7 @@ from jax import Array
 
 from performative.methods.options import feasible_parts
 from performative.methods.protocol import State, checked
-from performative.numerics.arrays import Floats
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
@@ -29,44 +29,44 @@ MOST_DIMENSION = 3
 
 
 @pytree()
-class Searched:
+class ArmLosses:
     """For each arm how many samples it brought, and the losses of all arms on them, less a `level`, and their squares."""
 
-    level: Any
-    count: Any
-    losses: Any
-    squares: Any
+    level: Array
+    count: Array
+    losses: Array
+    squares: Array
 
 
 @pytree("samples")
 class ConfidenceBounds:
-    """See `performative.confidence_bounds`. `arms` (G, d) are the feasible decisions that are searched."""
+    """The method that `performative.confidence_bounds` makes; `arms` (G, d) are the feasible decisions it searches."""
 
-    problem: Any
-    arms: Any
-    sensitivity: Any
-    confidence: Any
-    first: Any
-    samples: Any
+    problem: Problem
+    arms: Array
+    sensitivity: Array
+    confidence: Array
+    first: Array
+    samples: int
 
     feasible = True
     """Every deployed decision meets the constraints."""
 
     def of_dimension(self, dimension: int) -> ConfidenceBounds:
-        """The same method; its dimension is known."""
+        """The same method; an error if its dimension is another."""
         return changed(self, problem=self.problem.of_dimension(dimension))
 
     @in_float64
     def init(self, key: Array) -> State:
         """Nothing deployed. The multipliers stay 0, since every arm is feasible."""
         count = self.arms.shape[0]
-        belief = Searched(jnp.zeros(()), jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
+        belief = ArmLosses(jnp.zeros(()), jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
         start = jnp.asarray(self.arms)[self.first]
         return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), belief)
 
     @property
     def normals(self) -> int:
-        """None: optimism explores."""
+        """None: it explores by optimism, not by noise."""
         return 0
 
     def ask(self, state: State, key: Array) -> Array:
@@ -78,12 +78,12 @@ class ConfidenceBounds:
         return jnp.asarray(state.decision)[None]
 
     def wanted(self, state: State) -> int:
-        """`samples`."""
+        """The same number in every round."""
         return int(self.samples)
 
     @in_float64
     def tell(self, state: State, decisions: Array, samples: Array) -> State:
-        """The losses of all arms on what was seen, and the next arm."""
+        """Add the losses of all arms on the new data, and choose the next arm."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be one arm, but got {decisions.shape[0]} decisions")
@@ -93,21 +93,21 @@ class ConfidenceBounds:
         arms = jnp.asarray(self.arms)
         at = jnp.argmin(jnp.sum((arms - decision) ** 2, axis=1))
         own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)
-        seen = jax.vmap(lambda arm: jax.vmap(lambda z: self.problem.loss(arm, z))(z))(arms)  # (arms, n)
+        losses = jax.vmap(lambda arm: jax.vmap(lambda z: self.problem.loss(arm, z))(z))(arms)  # (arms, n)
         old = state.belief
         # Sums of squares are of what is left of the losses without their first mean: a level they share costs no digits.
-        level = jnp.where(jnp.sum(old.count) > 0, old.level, jnp.mean(seen))
-        seen = seen - level
-        belief = Searched(
+        level = jnp.where(jnp.sum(old.count) > 0, old.level, jnp.mean(losses))
+        losses = losses - level
+        belief = ArmLosses(
             level,
             old.count + own * z.shape[0],
-            old.losses + own[:, None] * jnp.sum(seen, axis=1)[None, :],
-            old.squares + own[:, None] * jnp.sum(seen * seen, axis=1)[None, :],
+            old.losses + own[:, None] * jnp.sum(losses, axis=1)[None, :],
+            old.squares + own[:, None] * jnp.sum(losses * losses, axis=1)[None, :],
         )
         best = jnp.argmin(self.lower_bounds(belief, state.round))
         return State(state.round + 1, arms[best], state.multipliers, belief)
 
-    def lower_bounds(self, belief: Searched, t: Array) -> Array:
+    def lower_bounds(self, belief: ArmLosses, t: Array) -> Array:
         """The largest lower bound on PR of each arm (G,) that the deployed arms give."""
         arms = jnp.asarray(self.arms)
         count = jnp.maximum(belief.count, 1.0)
@@ -177,15 +177,20 @@ def confidence_bounds(
         confidence: a factor on the confidence radii, 1 for those of Gaussian losses.
         start: the first decision is the arm nearest to it; by default to the point of Θ nearest to 0.
         samples: how many samples each deployment brings, at least 2, since their spread makes the confidence radius.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.confidence_bounds(problem, sensitivity=10.0, arms=5)
     """
     problem, start = feasible_parts(problem, start)
     near = np.zeros(problem.dimension) if start is None else start
     points = feasible_grid(problem, whole("arms", ARMS.get(problem.dimension, 2) if arms is None else arms, 2))
     return ConfidenceBounds(
         problem=problem,
-        arms=points,
-        sensitivity=np.float64(positive("sensitivity", sensitivity)),
-        confidence=np.float64(positive("confidence", confidence)),
-        first=np.int64(np.argmin(np.sum((points - near) ** 2, axis=1))),
+        arms=as_field(points),
+        sensitivity=as_field(np.float64(positive("sensitivity", sensitivity))),
+        confidence=as_field(np.float64(positive("confidence", confidence))),
+        first=as_field(np.int64(np.argmin(np.sum((points - near) ** 2, axis=1)))),
         samples=whole("samples", samples, 2),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jax import Array
 
 from performative import steps
 from performative.estimators.protocol import GradientEstimator
 from performative.exploration import Exploration
 from performative.methods.primal_dual import PrimalDual
-from performative.numerics.arrays import Floats
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import callable_node
 from performative.problem import Problem, with_dimension
 from performative.shifts import Shift, apply_effect
@@ -19,12 +20,12 @@ from performative.steps import Step
 from performative.validation import finite_array, positive, whole
 
 
-def memory_of(forgetting: float, samples: int) -> np.float64 | None:
+def memory_of(forgetting: float, samples: int) -> Array | None:
     """On how many samples, before the new ones, estimates rest at most; None for all there are."""
     share = positive("forgetting", forgetting)
     if share > 1.0:
         raise ValueError(f"`forgetting <= 1` must hold, but got {forgetting=}")
-    return None if share == 1.0 else np.float64(samples * share / (1.0 - share))
+    return None if share == 1.0 else as_field(np.float64(samples * share / (1.0 - share)))
 
 
 def parts_of(

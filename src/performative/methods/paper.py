@@ -1,4 +1,4 @@
-"""The paper's methods: each a choice of parts."""
+"""The paper's three methods, each a choice of parts: APDA, PD-PS and the oracle."""
 
 from __future__ import annotations
 
@@ -43,11 +43,20 @@ def apda(
         exploration: the standard deviation of the probes u_t, or a part such as `Pair`.
         start: θ_1; by default the point of Θ nearest to 0.
         recycle: keep every observation as a base sample instead of the first n alone.
-        forgetting: the weight that what is known keeps from round to round, for a world that drifts: with 0.99 estimates rest
+        forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
             on about the last hundred rounds. It needs `recycle`, since base samples of the warm-up alone cannot fade.
         samples: how many samples each deployment brings.
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
         effect: Â₀, zero by default; needed with `shift`, whose effect may have any shape.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.apda(problem, warmup=100)
+    >>> import jax
+    >>> state = method.init(jax.random.key(0))
+    >>> method.ask(state, jax.random.key(1)).shape, method.wanted(state)
+    ((1, 2), 100)
     """
     explore = _exploration(exploration)
     parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
@@ -65,7 +74,13 @@ def apda(
 
 
 def pd_ps(problem: Problem, **options: Any) -> PrimalDual:
-    """The primal-dual method for performatively stable points (PD-PS): `apda` without anticipation, same options."""
+    """The primal-dual method for performatively stable points (PD-PS): `apda` without anticipation, same options.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.pd_ps(problem, step=0.01)
+    """
     method = apda(problem, **options)
     return changed(method, estimator=changed(method.estimator, anticipate=False))
 
@@ -82,14 +97,20 @@ def oracle(
     samples: int = 1,
     shift: Shift | None = None,
 ) -> PrimalDual:
-    """The paper's baseline: APDA that is handed the true `effect` A. It has nothing to learn, so it deploys no probes."""
+    """The paper's baseline: APDA that is handed the true `effect` A. It has nothing to learn, so it deploys no probes.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.oracle(problem, effect=[[-1.5, 0.3], [0.2, -1.0]])
+    """
     parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
-    known = KnownEffect(parts.pop("shift"), parts.pop("effect"))
-    estimator = LocationEstimator(known, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
+    learner = KnownEffect(parts.pop("shift"), parts.pop("effect"))
+    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
     return PrimalDual(estimator=estimator, exploration=Alone(), **parts)
 
 
-def _exploration(exploration: float | Exploration) -> Any:
+def _exploration(exploration: float | Exploration) -> Exploration:
     if isinstance(exploration, int | float | np.floating | np.integer):
         return Pair(exploration)
     if not all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions")):

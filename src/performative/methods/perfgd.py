@@ -29,6 +29,11 @@ def perfgd(
 
     How the parameter moves is read off the last `memory` deployments, which `exploration` keeps apart; see
     `estimators.PerformativeGradient`. It is the paper's framework with another gradient, as its first remark says.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> method = pf.perfgd(problem, family=pf.Normal(0.25), memory=20)
     """
     if not getattr(family, "by_mean", False):
         raise ValueError(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from performative import steps
+from performative.estimators.protocol import GradientEstimator
+from performative.exploration import Exploration
 from performative.methods.protocol import State, checked
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, changed, pytree
 from performative.numerics.randomness import standard_normal
+from performative.problem import Problem, with_dimension
+from performative.steps import Step
 
 
 @pytree("samples")
@@ -26,13 +28,13 @@ class PrimalDual:
     `samples` is how many samples each deployment brings, which are averaged.
     """
 
-    problem: Any
-    estimator: Any
-    exploration: Any
-    step: Any
-    control: Any
-    start: Any
-    samples: Any
+    problem: Problem
+    estimator: GradientEstimator
+    exploration: Exploration
+    step: Step
+    control: Step
+    start: Array | None
+    samples: int
 
     def __post_init__(self) -> None:
         for part in (self.estimator, self.exploration):
@@ -45,11 +47,7 @@ class PrimalDual:
     @in_float64
     def init(self, key: Array) -> State:
         """Line 2: θ_1 in Θ, λ_1 = 0. Round 0 is the warm-up, where the estimator wants one."""
-        if self.problem.dimension is None:
-            raise ValueError(
-                "the problem's dimension must be known, but neither its set nor a constraint tells it; "
-                "give Problem(..., dimension=d)"
-            )
+        with_dimension(self.problem)
         start = self._origin() if self.start is None else jnp.asarray(self.start)
         belief = self.estimator.init(self.problem, key)
         first = 0 if self.estimator.opening(belief) else 1
@@ -67,7 +65,7 @@ class PrimalDual:
         return self.exploration.normals(self.problem.dimension)
 
     def decide(self, state: State, normals: Array) -> Array:
-        """`ask` with its random numbers given."""
+        """`ask`, made of standard normal numbers."""
         if self.estimator.opening(state.belief):
             return self._origin()[None]
         return self.exploration.decisions(normals, state.decision)

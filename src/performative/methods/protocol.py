@@ -1,4 +1,4 @@
-"""What a method offers, and what is checked of everyone."""
+"""What every method offers, and what is checked of each."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Method(Protocol):
 class State:
     """What a method carries from round to round: t, θ_t, λ_t and what the estimator believes."""
 
-    round: Any
-    decision: Any
-    multipliers: Any
+    round: Array
+    decision: Array
+    multipliers: Array
     belief: Any
 
 
 def checked(problem: Problem, decisions: Any, samples: Any) -> tuple[Array, Array]:
-    """What `tell` was given, as arrays (b, d) and (b, n, k), or an error that names what is wrong with them."""
+    """The arguments of `tell` as arrays (b, d) and (b, n, k), or an error that says what is wrong with them."""
     if not is_traced(decisions, samples):
         decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
     if decisions.ndim != 2 or decisions.shape[1] != problem.dimension:
@@ -58,7 +58,7 @@ def checked(problem: Problem, decisions: Any, samples: Any) -> tuple[Array, Arra
 
 
 def require_method(argument: str, method: Any) -> None:
-    """Refuse what does not have the parts of a method; `argument` is where it was given."""
+    """Refuse an object that lacks the parts of a method; `argument` is what the error calls it."""
     methodic = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
     if not methodic or not isinstance(getattr(method, "problem", None), Problem):
         raise TypeError(

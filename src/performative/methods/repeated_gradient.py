@@ -27,6 +27,11 @@ def repeated_gradient(
     It converges to the stable point where the reaction is weak against the curvature (Perdomo et al. 2020, Mendler-Dünner et al.
     2020), for any world. One deployment of `samples` samples a round. Given the `environment` it is the exact method, with the
     gradient of infinitely many samples.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.repeated_gradient(problem, step=0.05, samples=20)
     """
     if environment is None:
         return framework(problem, FrozenData(), Alone(), step, control, start, samples)

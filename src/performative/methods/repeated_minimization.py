@@ -29,6 +29,11 @@ def repeated_minimization(
     It converges to the stable point if the loss is γ-strongly convex and β-smooth and the sensitivity ε is below γ/β, and
     may circle or diverge otherwise. Each minimization is over the `samples` of one round, subject to the constraints; given the
     `environment` it is the exact method, on infinitely many samples.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.repeated_minimization(problem, samples=50)
     """
     problem, start = feasible_parts(problem, start, environment)
     return RepeatedMinimization(
@@ -56,14 +61,14 @@ class RepeatedMinimization:
 
     @in_float64
     def init(self, key: Array) -> State:
-        """θ_1, and no data."""
+        """The state before any data, at θ_1."""
         origin = self.problem.decisions.project(jnp.zeros(self.problem.dimension))
         start = origin if self.start is None else jnp.asarray(self.start)
         return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), None)
 
     @property
     def normals(self) -> int:
-        """None: nothing is tried out."""
+        """None: it does not explore."""
         return 0
 
     def ask(self, state: State, key: Array) -> Array:
@@ -75,7 +80,7 @@ class RepeatedMinimization:
         return jnp.asarray(state.decision)[None]
 
     def wanted(self, state: State) -> int:
-        """`samples`."""
+        """The same number in every round."""
         return int(self.samples)
 
     @in_float64

@@ -11,6 +11,7 @@ from performative.estimators import FrozenData
 from performative.exploration import Alone
 from performative.methods.options import feasible_parts, framework
 from performative.methods.primal_dual import PrimalDual
+from performative.numerics.arrays import as_field
 from performative.problem import Problem
 from performative.steps import Step
 from performative.validation import whole
@@ -30,11 +31,16 @@ def saddle(
     The problem's loss is φ, its decision (x, y), and `ascending` lists which numbers of it are y. Descent in x and ascent in y
     on the data that (x, y) induced; it converges to the equilibrium point, which is a saddle point on the very data it
     induces, if φ is strongly convex in x and strongly concave in y and the reaction is weak against both. With nothing
-    ascending it is `repeated_gradient`. An equilibrium is no minimum of φ: of what `simulate` records, `decision` and the
-    constraints are to be looked at, and not the regret.
+    ascending it is `repeated_gradient`. An equilibrium is not a minimum of φ: of what `simulate` records, look at `decision`
+    and the constraints, not at the regret.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.saddle(problem, ascending=[1])
     """
     problem, start = feasible_parts(problem, start)
     signs = np.ones(problem.dimension)
     for index in ascending:
         signs[whole("ascending", index, 0, problem.dimension - 1)] = -1.0
-    return framework(problem, FrozenData(signs), Alone(), step, control, start, samples)
+    return framework(problem, FrozenData(as_field(signs)), Alone(), step, control, start, samples)

@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array, lax
 
 from performative.estimators.prediction import Prediction
-from performative.estimators.regression import LeastSquares, Regression, Unobserved, with_floor
+from performative.estimators.protocol import Unobserved
+from performative.estimators.regression import LeastSquares, Regression, with_floor
 from performative.estimators.standard_errors import DRAWS, Confidence, confidence
 from performative.exploration import Fading, Scales
 from performative.methods.options import memory_of, parts_of
@@ -34,7 +35,7 @@ from performative.safety import PreparedSafety, Pull, Safety
 from performative.shifts import Shift, apply_effect, overlap, require_distinct, shift_tensor
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.steps import CurvatureSteps
-from performative.validation import finite_array, positive, whole
+from performative.validation import finite_array, whole
 
 FLOOR = 0.1
 """The share of its exploration that a method which forgets takes for granted in every direction."""
@@ -74,6 +75,15 @@ def safe_apda(
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
             on about the last hundred rounds, and exploration fades no further than it has after so many.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.safe_apda(problem, start=[1.0, 1.0], samples=50)
+    >>> import jax
+    >>> state = method.init(jax.random.key(0))
+    >>> method.ask(state, jax.random.key(1)).shape, method.wanted(state)
+    ((1, 2), 50)
     """
     problem, start, effect = parts_of(problem, start, shift, effect)
     problem = with_dimension(problem)
@@ -102,7 +112,7 @@ def safe_apda(
     return SafePrimalDual(
         problem=problem,
         learner=learner,
-        exploration=Fading(np.float64(positive("exploration", exploration)), np.float64(widest)),
+        exploration=Fading(exploration, widest),
         safety=prepared,
         steps=CurvatureSteps(),
         start=prepared.anchor if start is None else start,
@@ -141,7 +151,7 @@ class SafePrimalDual:
     """Every deployed decision meets the constraints."""
 
     def of_dimension(self, dimension: int) -> SafePrimalDual:
-        """The same method; its dimension is known."""
+        """The same method; an error if its dimension is another."""
         return changed(self, problem=self.problem.of_dimension(dimension))
 
     @in_float64
@@ -172,7 +182,7 @@ class SafePrimalDual:
 
     @property
     def normals(self) -> int:
-        """d."""
+        """d: one standard normal number for each coordinate."""
         return int(self.problem.dimension)
 
     @in_float64
@@ -181,7 +191,7 @@ class SafePrimalDual:
         return self.decide(state, standard_normal(key, self.normals))
 
     def decide(self, state: SafeState, normals: Array) -> Array:
-        """`ask` with its random numbers given."""
+        """`ask`, made of standard normal numbers."""
         return _decide(self, state, normals)
 
     def _decide(self, state: SafeState, normals: Array) -> Array:
@@ -195,11 +205,11 @@ class SafePrimalDual:
         return self.safety(self.problem, candidate)[None]
 
     def wanted(self, state: SafeState) -> int:
-        """`samples`."""
+        """The same number in every round."""
         return int(self.samples)
 
     def noise_level(self, state: SafeState) -> Array:
-        """σ_t, see `Fading`."""
+        """σ_t, the standard deviation of this round's exploration; see `Fading`."""
         rounds = self.learner.remembered(jnp.maximum(state.round, 1).astype(jnp.float64), self.samples)
         return self.exploration.level(state.scales, rounds, self.normals)
 

@@ -28,7 +28,13 @@ def score_gradient(
 ) -> PrimalDual:
     """Descent along the score-function gradient (equation PR_grad), for those who know the density p(z; θ) in full.
 
-    `log_density(z, theta)` is log p for one sample, in `jax.numpy`; see `estimators.ScoreEstimate`. Nothing is learnt.
+    `log_density(z, theta)` is log p for one sample, in `jax.numpy`; see `estimators.ScoreEstimate`. Nothing is learned.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> market = pf.ParametricFamily(pf.Normal(0.25), lambda price: 4.0 - price)
+    >>> method = pf.score_gradient(problem, log_density=market.log_density)
     """
     if not callable(log_density):
         raise TypeError(

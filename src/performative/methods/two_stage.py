@@ -10,7 +10,8 @@ import numpy as np
 from jax import Array, lax
 
 from performative.estimators.base_samples import Base, BaseSamples
-from performative.estimators.regression import JointMoments, Unobserved
+from performative.estimators.protocol import Unobserved
+from performative.estimators.regression import JointMoments
 from performative.exploration import Around
 from performative.methods.options import feasible_parts, parts_of
 from performative.methods.protocol import State, checked
@@ -41,6 +42,11 @@ def two_stage(
     them, and the decision that minimizes the loss on the data this predicts, moved samples of all rounds, is deployed from then
     on. Assumes a location family; what is not known after the stage is never learned. `warmup` samples at 0 come first, and
     where the loss is not quadratic in the data that is how many samples the minimization is over.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.two_stage(problem, stage=50)
     """
     problem, start, effect = parts_of(problem, start, shift, effect)
     problem, start = feasible_parts(problem, start)
@@ -98,13 +104,13 @@ class TwoStage:
 
     @in_float64
     def init(self, key: Array) -> State:
-        """Round 0 is the warm-up at 0."""
+        """The state before the warm-up, which is round 0 and deploys 0."""
         start = self._origin() if self.start is None else jnp.asarray(self.start)
         return State(jnp.asarray(0), start, jnp.zeros(len(self.problem.constraint_names)), Unobserved(key))
 
     @property
     def normals(self) -> int:
-        """One a coordinate."""
+        """One for each coordinate of the probe."""
         return int(self.problem.dimension)
 
     @in_float64
@@ -113,7 +119,7 @@ class TwoStage:
         return self.decide(state, standard_normal(key, self.normals))
 
     def decide(self, state: State, normals: Array) -> Array:
-        """`ask` with its random numbers given."""
+        """`ask`, made of standard normal numbers."""
         if isinstance(state.belief, Unobserved):
             return self._origin()[None]
         probe = self.exploration.decisions(normals, state.decision)

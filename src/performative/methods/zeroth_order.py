@@ -1,4 +1,4 @@
-"""Descent without derivatives."""
+"""Descent without derivatives: from one loss a round, or from two."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ def one_point(
     start: Any = None,
     samples: int = 1,
 ) -> PrimalDual:
-    """Derivative-free descent from one loss a round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ."""
+    """Derivative-free descent from one loss a round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.one_point(problem, exploration=0.5)
+    """
     explore = Sphere(exploration)
     return framework(problem, OnePointEstimate(explore.radius), explore, step, control, start, samples)
 
@@ -35,6 +41,12 @@ def two_point(
     start: Any = None,
     samples: int = 1,
 ) -> PrimalDual:
-    """Derivative-free descent from the losses on both sides of θ_t (Shamir 2013), for any world; `exploration` is δ."""
+    """Derivative-free descent from the losses on both sides of θ_t (Shamir 2013), for any world; `exploration` is δ.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> method = pf.two_point(problem, exploration=0.5)
+    """
     explore = Sphere(exploration, both=True)
     return framework(problem, TwoPointEstimate(explore.radius), explore, step, control, start, samples)

@@ -18,6 +18,14 @@ def performative_optimum(problem: Problem, environment: Any, start: Any = None) 
 
     Exact convex programming where PR is quadratic, sequential convex programming otherwise. Where the problem is found not
     to be convex, the best of the KKT points that are reached from nine starts.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> problem = pf.Problem(lambda price, demand: -jnp.sum(price * demand), pf.Box([0.0], [5.0]))
+    >>> market = pf.LocationFamily(pf.Gaussian([4.0], [0.25]), effect=[[-1.0]])
+    >>> best = pf.performative_optimum(problem, market)
+    >>> best.decision.round(6).tolist(), round(float(best.risk), 6), best.local
+    ([2.0], -4.0, False)
     """
     problem = resolved(problem, environment)
     return minimum(problem, TrueRisk(problem, environment), start)

@@ -27,6 +27,13 @@ def performative_risk(problem: Problem, environment: Any, theta: Any, samples: i
     two numbers or more, and for any loss on data of more than three. A second rule checks this, and a
     `QuadratureWarning` says where the loss is too steep for it. For any other environment the average over `samples`
     draws with `seed`.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> problem = pf.Problem(lambda price, demand: -jnp.sum(price * demand), pf.Box([0.0], [5.0]))
+    >>> market = pf.LocationFamily(pf.Gaussian([4.0], [0.25]), effect=[[-1.0]])
+    >>> pf.performative_risk(problem, market, [1.0])  # −1 · (4 − 1)
+    -3.0
     """
     theta = jnp.asarray(finite_array("theta", theta, 1))
     if problem.dimension not in (None, theta.shape[0]):

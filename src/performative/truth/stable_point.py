@@ -18,6 +18,14 @@ def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solut
     Found by repeated risk minimization with Anderson acceleration, and with shorter steps if need be, so that it is also
     found where plain repetition circles or diverges. `risk` is PR(θ_PS). Where the risk on frozen data is not convex, its
     minimizer is looked for from nine starts; `message` says whether the decision is that minimizer or a KKT point only.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> loss = lambda theta, z: 0.5 * jnp.sum((theta - z) ** 2)
+    >>> problem = pf.Problem(loss, pf.Ball(10.0), dimension=1)
+    >>> world = pf.LocationFamily(pf.Gaussian([1.0], [0.25]), effect=[[0.5]])
+    >>> pf.stable_point(problem, world).decision.round(6).tolist()  # θ = 1 + θ/2
+    [2.0]
     """
     problem = resolved(problem, environment)
     return fixed_point(problem, TrueRisk(problem, environment), start)

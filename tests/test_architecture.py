@@ -1,0 +1,132 @@
+"""The house: which room may import which, as README draws it, and the wall between methods and the truth."""
+
+import ast
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "performative"
+TOP = "top level"
+BEHIND_THE_WALL = ("methods", "estimators", "study")
+
+
+def rooms_of_readme():
+    """The rooms in the order of the map in README: each may import those above it."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| room |"))
+    cells = [line.split("|")[1].strip().strip("`").rstrip("/") for line in lines[start + 2 :]]
+    return cells[: next(number for number, line in enumerate(lines[start + 2 :]) if not line.startswith("|"))]
+
+
+def imports(source):
+    """(file, room, imported module) for every import of the library in it, inside functions and type checks too.
+
+    `performative/__init__.py` loads its names on first use and is no part of the graph.
+    """
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).parts
+        if parts == ("__init__.py",):
+            continue
+        room = TOP if len(parts) == 1 else parts[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path} has a relative import"
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            else:
+                continue
+            for module in modules:
+                if module.split(".")[0] == "performative":
+                    yield path.relative_to(source), room, module
+
+
+def room_of(source, module):
+    """The room that a module, or a name in it, lives in; None for a name of the package itself, such as its version."""
+    parts = module.split(".")[1:]
+    if not parts or not ((source / parts[0]).is_dir() or (source / f"{parts[0]}.py").exists()):
+        return None
+    return parts[0] if (source / parts[0]).is_dir() else TOP
+
+
+def broken_wall(source):
+    return [
+        f"{path} imports {module}"
+        for path, room, module in imports(source)
+        if room in BEHIND_THE_WALL and room_of(source, module) == "truth"
+    ]
+
+
+def out_of_order(source, order):
+    """Imports of a room that stands below the importing one, or beside the map."""
+    rank = {room: number for number, room in enumerate(order)}
+    return [
+        f"{path} imports {module}"
+        for path, room, module in imports(source)
+        if (other := room_of(source, module)) is not None and other != room and not rank[other] < rank[room]
+    ]
+
+
+def test_the_map_names_every_room():
+    folders = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert set(rooms_of_readme()) == folders | {TOP}
+
+
+def test_methods_estimators_and_studies_never_see_the_truth():
+    assert broken_wall(SOURCE) == []
+
+
+def test_imports_point_up_the_map():
+    assert out_of_order(SOURCE, rooms_of_readme()) == []
+
+
+def test_files_of_a_room_do_not_import_in_circles():
+    """Files of one room import each other one way too."""
+    graph = defaultdict(set)
+    for path, _, module in imports(SOURCE):
+        for parts in (module.split(".")[1:], module.split(".")[1:-1]):
+            target = Path(*parts).with_suffix(".py") if parts else None
+            if target is not None and (SOURCE / target).exists() and target != path:
+                graph[path].add(target)
+    done, way = set(), []
+
+    def visit(path):
+        assert path not in way, " → ".join(map(str, [*way[way.index(path) :], path]))
+        if path not in done:
+            way.append(path)
+            for target in sorted(graph[path]):
+                visit(target)
+            way.pop()
+            done.add(path)
+
+    for path in sorted(graph):
+        visit(path)
+
+
+@pytest.mark.parametrize("room", BEHIND_THE_WALL)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from performative.truth.risk import performative_risk",
+        "import performative.truth.optimum",
+        "from performative import truth",
+        "def f():\n    from performative.truth import optimum",
+    ],
+)
+def test_a_hole_in_the_wall_is_seen(tmp_path, room, line):
+    """The test above can fail: a copy of the house with one more import, in a function or not, does."""
+    copy = tmp_path / "performative"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / room / "curious.py").write_text(line + "\n")
+    assert len(broken_wall(copy)) == 1
+    assert len(out_of_order(copy, rooms_of_readme())) == 1
+
+
+def test_an_import_down_the_map_is_seen(tmp_path):
+    copy = tmp_path / "performative"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "solvers" / "curious.py").write_text("def f():\n    from performative.simulation.simulate import simulate\n")
+    assert [line.split()[0] for line in out_of_order(copy, rooms_of_readme())] == ["solvers/curious.py"]
