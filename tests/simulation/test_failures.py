@@ -1,0 +1,56 @@
+"""Runs that leave the finite numbers are reported."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import performative as pf
+from performative import constraints
+
+
+def loss(theta, z):
+    return 0.5 * jnp.sum((z - theta) ** 2)
+
+
+BASE = pf.Gaussian([0.0, 0.0], [1.0, 1.0])
+
+
+WORLD = pf.LocationFamily(BASE, 0.1 * np.eye(2))
+
+
+@pytest.fixture(scope="module")
+def wild_run():
+    """A step of a million on an unbounded set, next to a sane one."""
+    unbounded = pf.Problem(loss, pf.Reals(2), [constraints.Linear([1.0, 0.0], 5.0, name="cap")])
+    methods = {"wild": pf.apda(unbounded, step=1e6, warmup=5), "tame": pf.apda(unbounded, warmup=5)}
+    with pytest.warns(pf.NonFiniteWarning) as caught:
+        data = pf.simulate(methods, WORLD, rounds=80, realizations=3, record=list(range(1, 81)))
+    return data, caught
+
+
+def test_a_step_that_is_too_large_is_reported_by_method_and_round(wild_run):
+    data, caught = wild_run
+    first = int(data.failed.sel({"algorithm": "wild"}).min())
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    assert message.startswith("method 'wild': iterates became non-finite in 3 of 3 realisations")
+    assert f"first seen in round {first};" in message
+    assert "(step=1e+06)" in message
+    assert caught[0].filename == __file__
+
+
+def test_records_before_a_failure_are_kept(wild_run):
+    data, _ = wild_run
+    wild, tame = data.sel({"algorithm": "wild"}), data.sel({"algorithm": "tame"})
+    assert np.all(tame.failed == 0)
+    assert np.all(np.isfinite(tame.regret))
+    for realization in data.realization.values:
+        run = wild.sel({"realization": realization})
+        failed = int(run.failed)
+        assert failed > 10  # a factor of 1e6 a round takes some fifty rounds to overflow
+        assert np.all(np.isfinite(run.decision.sel({"t": slice(1, failed - 1)})))
+        assert not np.all(np.isfinite(run.decision.sel({"t": slice(failed, None)})))
+        # The risk is quadratic in the decision and overflows in half as many rounds.
+        assert np.all(np.isfinite(run.regret.sel({"t": slice(1, failed // 2 - 2)})))

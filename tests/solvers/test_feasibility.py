@@ -1,0 +1,71 @@
+"""Infeasible problems are refused by name and amount."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import performative as pf
+from performative import constraints
+
+
+def loss(theta, z):
+    return 0.5 * jnp.sum((z - theta) ** 2)
+
+
+SQUARE = pf.Box([-1.0, -1.0], [1.0, 1.0])
+
+
+BASE = pf.Gaussian([0.0, 0.0], [1.0, 1.0])
+
+
+WORLD = pf.LocationFamily(BASE, 0.1 * np.eye(2))
+
+
+def problem(rules=None, decisions=SQUARE, dimension=None):
+    return pf.Problem(loss, decisions, rules, dimension)
+
+
+LOW = constraints.Linear([1.0, 0.0], -0.5, name="low")
+
+
+HIGH = constraints.Linear([-1.0, 0.0], -0.25, name="high")
+
+
+IDLE = constraints.Linear([0.0, 1.0], 5.0, name="idle")
+
+
+@pytest.mark.parametrize(
+    ("rules", "decisions", "conflicting", "violation"),
+    [
+        ([LOW, HIGH, IDLE], SQUARE, {"low", "high"}, 0.375),  # θ₁ ≤ −0.5 and θ₁ ≥ 0.25 meet half-way
+        ([LOW, HIGH], pf.Reals(2), {"low", "high"}, 0.375),
+        ([constraints.Linear([-1.0, 0.0], -2.0, name="far"), IDLE], SQUARE, {"far"}, 1.0),  # against the set alone
+        ([constraints.Quadratic(np.eye(2), -1.0, name="ball")], SQUARE, {"ball"}, 1.0),
+        (lambda theta: jnp.sum(theta**2) + 2.0, SQUARE, {"g1"}, 2.0),
+    ],
+    ids=["conflict", "unbounded", "set", "quadratic", "function"],
+)
+@pytest.mark.parametrize("use", ["apda", "pd_ps", "optimum", "stable"])
+def test_an_empty_feasible_set_is_refused_by_name_and_amount(use, rules, decisions, conflicting, violation):
+    impossible = problem(rules, decisions)
+    calls = {
+        "apda": lambda: pf.apda(impossible),
+        "pd_ps": lambda: pf.pd_ps(impossible),
+        "optimum": lambda: pf.performative_optimum(impossible, WORLD),
+        "stable": lambda: pf.stable_point(impossible, WORLD),
+    }
+    with pytest.raises(pf.InfeasibleProblem, match="the smallest max") as caught:
+        calls[use]()
+    assert set(caught.value.conflicting) == conflicting
+    assert caught.value.violation == pytest.approx(violation, abs=1e-6)
+    assert f"{violation:.3g}" in str(caught.value)
+    for name in conflicting:
+        assert name in str(caught.value)
+    assert "idle" not in str(caught.value)
+
+
+def test_a_constraint_that_is_not_a_number_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"constraint|g1"):
+        pf.apda(problem(lambda theta: jnp.log(theta[0] - 0.5)))
