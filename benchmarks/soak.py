@@ -9,6 +9,7 @@ import contextlib
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import sys
@@ -23,7 +24,8 @@ import numpy as np
 
 import performative as pf
 from performative.study import AlreadyTold, StudyBusy
-from performative.study.records import unpacked
+from performative.study.events import Asked, Canceled, Observed
+from performative.study.store import Store
 
 EFFECT = np.array([[-1.5, 0.3], [0.2, -1.0]])
 
@@ -45,16 +47,22 @@ def answer(deployment: pf.Deployment) -> Any:
 
 
 def context() -> Any:
-    made = multiprocessing.get_context("forkserver")
-    made.set_forkserver_preload(["jax", "cvxpy", "performative.study", "performative.field"])
-    return made
+    """Where workers come from."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["jax", "performative.study", "performative.methods.zeroth_order"])
+    return server
+
+
+def snapshot(study: pf.Study) -> bytes:
+    """The state as it is stored."""
+    return study._session.log.store.state
 
 
 # Killed at random moments.
 
 
 def work(path: str, rounds: int, pipe: Any) -> None:
-    """Open or create the study and go on; say what was acknowledged."""
+    """Open or create the study and continue it; report what was acknowledged."""
     pipe.send(("began", 0))
     method = simple()
     begun = Path(path).exists() and "eu" in pf.Study.names(path)
@@ -73,12 +81,12 @@ def work(path: str, rounds: int, pipe: Any) -> None:
 def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Kill workers `kills` times on the way to `rounds` rounds (more are run if need be); what was acknowledged is checked."""
     chance = random.Random(seed)
-    made = context()
+    server = context()
     acknowledged: dict[str, set[int]] = {"asked": set(), "told": set()}
     during = {"opening": 0, "ask or tell": 0}
     for kill in range(kills + 1):
-        receiver, sender = made.Pipe(duplex=False)
-        worker = made.Process(target=work, args=(str(path), 10**9 if kill < kills else rounds, sender))
+        receiver, sender = server.Pipe(duplex=False)
+        worker = server.Process(target=work, args=(str(path), 10**9 if kill < kills else rounds, sender))
         worker.start()
         sender.close()
         stage, deadline = "", float("inf")
@@ -116,12 +124,12 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
     with pf.Study.open(path, "eu", simple()) as study:
         replay = study.verify()
         asks, tells = [], []
-        for number, header, _ in study.events():
-            if header["kind"] == "ask":
-                asks.append(number)
-            elif header["kind"] == "tell":
-                tells.append(header["deployment"])
-        final = study._store.state
+        for event in study.events():
+            if isinstance(event, Asked):
+                asks.append(event.number)
+            elif isinstance(event, Observed):
+                tells.append(event.deployment)
+        final = snapshot(study)
         reached = int(study.state.round)
     assert len(set(tells)) == len(tells), "an event twice"
     assert acknowledged["told"] <= set(tells), "an acknowledged tell lost"
@@ -130,7 +138,7 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
         never = pf.Study.create(Path(directory) / "never.db", "eu", simple())
         while (deployment := never.ask()).round < reached:
             never.tell(deployment, answer(deployment))
-        assert never._store.state == final, "another final state than that of a study that was never killed"
+        assert snapshot(never) == final, "another final state than that of a study that was never killed"
         never.close()
     return {"kills": kills, "told": replay.told, "acknowledged": len(acknowledged["told"]), **during}
 
@@ -140,11 +148,11 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
 
 def hammer(path: str, seconds: float, seed: int, ready: Any, results: Any) -> None:
     """Ask, tell, cancel and note as fast as it goes; count what happened."""
-    with pf.Study.create(f"{path}.{seed}", "warm", simple()) as warm:  # compiled before the clock starts
+    with pf.Study.open(shutil.copy(path, f"{path}.{seed}"), "eu", simple()) as warm:  # compiled before the clock starts
         warm.tell(warm.ask(), np.zeros((1, 1, 2)))
     chance = random.Random(seed)
     noise = np.random.default_rng(seed)
-    counts = dict.fromkeys(("told", "refused", "busy", "cancelled", "noted", "read"), 0)
+    counts = dict.fromkeys(("told", "refused", "busy", "canceled", "noted", "read"), 0)
     study = pf.Study.open(path, "eu", simple())
     ready.wait()
     end = time.monotonic() + seconds
@@ -154,14 +162,14 @@ def hammer(path: str, seconds: float, seed: int, ready: Any, results: Any) -> No
             dice = chance.random()
             if dice < 0.03:
                 study.cancel(deployment, f"by {seed}")
-                counts["cancelled"] += 1
+                counts["canceled"] += 1
             elif dice < 0.06:
                 study.note(f"by {seed}")
                 counts["noted"] += 1
             elif dice < 0.2:
                 assert study.state.round >= deployment.round
                 counts["read"] += 1
-            else:  # samples of its own, so that of two who tell one must lose
+            else:  # samples that nobody else tells, so that one of two tellers must lose
                 study.tell(deployment, noise.normal(size=(1, 1, 2)))
                 counts["told"] += 1
         except AlreadyTold:
@@ -174,12 +182,12 @@ def hammer(path: str, seconds: float, seed: int, ready: Any, results: Any) -> No
 
 def hammered(path: Path, processes: int, seconds: float) -> dict[str, int]:
     """Several processes at one study; the log must be a valid sequence that holds what each was told it holds."""
-    made = context()
+    server = context()
     pf.Study.create(path, "eu", simple()).close()
-    results = made.Queue()
-    ready = made.Barrier(processes)
+    results = server.Queue()
+    ready = server.Barrier(processes)
     workers = [
-        made.Process(target=hammer, args=(str(path), seconds, seed, ready, results)) for seed in range(processes)
+        server.Process(target=hammer, args=(str(path), seconds, seed, ready, results)) for seed in range(processes)
     ]
     for worker in workers:
         worker.start()
@@ -189,10 +197,10 @@ def hammered(path: Path, processes: int, seconds: float) -> dict[str, int]:
     total = {name: sum(count[name] for count in counts) for name in counts[0]}
     with pf.Study.open(path, "eu", simple()) as study:
         study.verify()
-        found = valid_sequence(study)
-    assert found["tell"] == total["told"], (found, total)
-    assert found["cancel"] == total["cancelled"], (found, total)
-    assert found["note"] == total["noted"], (found, total)
+        logged = valid_sequence(study)
+    assert logged["tell"] == total["told"], (logged, total)
+    assert logged["cancel"] == total["canceled"], (logged, total)
+    assert logged["note"] == total["noted"], (logged, total)
     return total
 
 
@@ -200,16 +208,16 @@ def valid_sequence(study: pf.Study) -> dict[str, int]:
     """How many events of each kind there are; each ask is followed by at most one tell or cancel, before the next ask."""
     counts = dict.fromkeys(("create", "ask", "tell", "cancel", "note"), 0)
     pending = None
-    for place, (number, header, _) in enumerate(study.events()):
-        assert number == place
-        kind = header["kind"]
-        counts[kind] += 1
-        if kind == "ask":
-            assert pending is None
-            pending = number
-        elif kind in ("tell", "cancel"):
-            assert header["deployment"] == pending
-            pending = None
+    for place, event in enumerate(study.events()):
+        assert event.number == place
+        counts[event.kind] += 1
+        match event:
+            case Asked():
+                assert pending is None
+                pending = event.number
+            case Observed() | Canceled():
+                assert event.deployment == pending
+                pending = None
     return counts
 
 
@@ -267,24 +275,22 @@ def reopening(directory: Path, events: int = 1_000_000) -> Iterator[str]:
     study = pf.Study.create(path, "eu", method)
     for _ in range(10):
         study.tell(study.ask(), samples())
-    bodies = [event.body for event in study._store.events(1)]
-    last, state = unpacked(bodies[-1])[0]["kind"], study._store.state
-    assert last == "tell"
-    many = study._store
-    connection = many._writing()
+    store = study._session.log.store
+    bodies = [record.body for record in store.records(1)]
+    connection = store._writing()
     connection.execute("PRAGMA synchronous = OFF")
-    lengthen(many, connection, bodies[-2:], state, events)
+    lengthen(store, connection, bodies[-2:], store.state, events)
     study.close()
     method = ten()[0]["safe_apda"]
     for label in ("first", "again"):
         clock = time.perf_counter()
         study = pf.Study.open(path, "eu", method)
         spent = time.perf_counter() - clock
-        yield f"{spent:.2f} s to reopen {study._store.count} events ({path.stat().st_size / 1e6:.0f} MB), {label}"
+        yield f"{spent:.2f} s to reopen {study.count} events ({path.stat().st_size / 1e6:.0f} MB), {label}"
         study.close()
 
 
-def lengthen(store: Any, connection: sqlite3.Connection, pair: list[bytes], state: bytes, events: int) -> None:
+def lengthen(store: Store, connection: sqlite3.Connection, pair: list[bytes], state: bytes, events: int) -> None:
     """Add copies of an ask and a tell as the store itself would, in one transaction."""
     import hashlib
 

@@ -1,4 +1,4 @@
-"""A method of one's own, in twenty lines: steps along the sign of the gradient on the data of the moment."""
+"""Your own method in twenty lines: steps along the sign of the gradient on the current data."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 
 class State(NamedTuple):
-    """What a method carries from round to round; these three names are all that others look at."""
+    """What a method carries from round to round; simulations and studies read only these three fields."""
 
     round: Any
     decision: Any

@@ -1,8 +1,8 @@
-"""Forty rounds of live pricing: a study from spec.toml, the market in another process, a figure and a report at the end.
+"""Forty rounds of live pricing: a study from spec.toml, the market in another process, then a report and a figure.
 
     python examples/pricing/run.py [DIRECTORY]
 
-Stop it at any moment and start it again: it goes on where it was.
+Stop it at any moment and start it again: it resumes where it stopped.
 """
 
 import json
@@ -19,8 +19,8 @@ ROUNDS = 40
 def main(directory):
     directory.mkdir(parents=True, exist_ok=True)
     store = directory / "prices.db"
-    begun = store.exists() and "prices" in Study.names(store)
-    study = Study.open(store, "prices") if begun else Study.from_spec(store, HERE / "spec.toml")
+    exists = store.exists() and "prices" in Study.names(store)
+    study = Study.open(store, "prices") if exists else Study.from_spec(store, HERE / "spec.toml")
     market = subprocess.Popen(
         [sys.executable, str(HERE / "world.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

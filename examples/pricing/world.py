@@ -1,6 +1,6 @@
-"""The market, in a process of its own: reads prices, a JSON table a line, and answers with the quantities of so many days.
+"""The market, in its own process: reads prices, one JSON object per line, and answers with the quantities sold on so many days.
 
-Demand is different in every season, and the same in a season that is asked for again.
+Demand differs from season to season; asking for the same season again gives the same demand.
 
     echo '{"prices": [2.0, 2.0, 2.0], "days": 2, "season": 1}' | python world.py
 """
@@ -17,10 +17,10 @@ NOISE = 0.5
 
 def main():
     for line in sys.stdin:
-        asked = json.loads(line)
-        random = np.random.default_rng(asked["season"])
-        mean = BASE + EFFECT @ np.asarray(asked["prices"])
-        days = mean + NOISE * random.normal(size=(asked["days"], 3))
+        question = json.loads(line)
+        random = np.random.default_rng(question["season"])
+        mean = BASE + EFFECT @ np.asarray(question["prices"])
+        days = mean + NOISE * random.normal(size=(question["days"], 3))
         print(json.dumps(days.tolist()), flush=True)
 
 

@@ -15,21 +15,22 @@ import typer
 
 if TYPE_CHECKING:
     from performative.study import Deployment, Study
+    from performative.study.events import Event
 
 
-app = typer.Typer(help="Live studies: ask, deploy, tell; kept in a file.", no_args_is_help=True)
-Stored = Annotated[Path, typer.Option("--store", help="The file of studies.")]
-Named = Annotated[str | None, typer.Option("--name", help="Which study of the file, if it holds several.")]
-Number = Annotated[int, typer.Option("--deployment", help="The deployment's number, as `ask` printed it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+app = typer.Typer(help="Run live studies: ask for decisions, deploy them, tell what happened.", no_args_is_help=True)
+Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
+Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
+Number = Annotated[int, typer.Option("--deployment", help="The number of the deployment, as printed by `ask`.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def new(
-    spec: Annotated[Path, typer.Argument(help="A TOML file: decisions, constraints, loss and method.")],
+    spec: Annotated[Path, typer.Argument(help="A TOML file that describes decisions, constraints, loss and method.")],
     store: Stored,
 ) -> None:
-    """Create a study from a description; every error in it is listed."""
+    """Create a study from a description. Every error in the description is listed."""
     with _errors():
         from performative.study import Study
 
@@ -39,7 +40,7 @@ def new(
 
 @app.command()
 def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
-    """The decisions to deploy now: the same until they are told or cancelled."""
+    """Print the decisions to deploy now: the same ones until they are told or canceled."""
     with _opened(store, name) as study:
         deployment = study.ask()
         if as_json:
@@ -48,17 +49,17 @@ def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
         typer.echo(_words(study, deployment))
         which = "" if name is None else f" --name {shlex.quote(name)}"
         place = f"--store {shlex.quote(str(store))}{which} --deployment {deployment.id}"
-        typer.echo(f"then: performative study tell FILE {place}")
+        typer.echo(f"next: performative study tell FILE {place}")
 
 
 @app.command()
 def tell(
-    data: Annotated[Path, typer.Argument(help="What was observed: a .csv, .json or .parquet file.")],
+    data: Annotated[Path, typer.Argument(help="The samples observed: a .csv, .json or .parquet file.")],
     store: Stored,
     deployment: Number,
     name: Named = None,
 ) -> None:
-    """Tell what was observed. Rows are samples; of several decisions, a column `decision` says which (0, 1, …) they answer."""
+    """Tell what was observed. Rows are samples; with several decisions, the column `decision` says which one (0, 1, …)."""
     from performative.study.status import row
 
     with _opened(store, name) as study:
@@ -68,65 +69,66 @@ def tell(
 
 @app.command()
 def cancel(
-    reason: Annotated[str, typer.Option(help="Why it could not be deployed.")],
+    reason: Annotated[str, typer.Option(help="Why the decisions could not be deployed.")],
     store: Stored,
     deployment: Number,
     name: Named = None,
 ) -> None:
-    """The open decisions could not be deployed: the next `ask` tries again."""
+    """Cancel a deployment that could not be carried out; the next `ask` tries the round again."""
     with _opened(store, name) as study:
         study.cancel(deployment, reason)
-        typer.echo(f"deployment {deployment} cancelled")
+        typer.echo(f"deployment {deployment} canceled")
 
 
 @app.command()
 def status(
     store: Stored,
     name: Named = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1)] = 2.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep showing the status until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between updates with --watch.", min=0.1)] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Where the study stands: decisions, constraints, what is believed of the world, warnings, and what to do next."""
+    """Show where the study stands: decisions, constraints, estimates, warnings, and what to do next."""
     with _opened(store, name, readonly=True) as study:
         if watch and as_json:
             raise ValueError("`--watch` and `--json` must not be given together")
         if not watch:
-            found = study.status()
-            typer.echo(json.dumps(found.plain()) if as_json else str(found))
+            current = study.status()
+            typer.echo(json.dumps(current.plain()) if as_json else str(current))
             return
         from rich.live import Live
         from rich.text import Text
 
         with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False, vertical_overflow="visible") as live:
-            seen = 0
+            shown = 0
             while True:
-                if study.count != seen:
-                    seen = study.count
+                if study.count != shown:
+                    shown = study.count
                     live.update(Text(str(study.status())), refresh=True)
                 time.sleep(every)
 
 
 @app.command()
 def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
-    """Every event of the study, one a line."""
+    """List every event of the study, one per line."""
     with _opened(store, name, readonly=True) as study:
-        for number, header, arrays in study.events():
+        from performative.study.events import plain
+
+        for event in study.events():
             if as_json:
-                values = {key: array.tolist() for key, array in arrays.items()} if number else {}
-                typer.echo(json.dumps({"event": number, **header, **values}))
+                typer.echo(json.dumps(plain(event)))
                 continue
-            at = datetime.datetime.fromtimestamp(header["at"]).isoformat(" ", "seconds")
-            typer.echo(f"{number:>6}  {at}  {header['kind']:6}  {_told(header, arrays)}")
+            at = datetime.datetime.fromtimestamp(event.at).isoformat(" ", "seconds")
+            typer.echo(f"{event.number:>6}  {at}  {event.kind:6}  {_line(event)}")
 
 
 @app.command()
 def plot(
     store: Stored,
     name: Named = None,
-    out: Annotated[Path, typer.Option(help="A .png or .pdf file.")] = Path("study.png"),
+    out: Annotated[Path, typer.Option(help="The file to write: .png or .pdf.")] = Path("study.png"),
 ) -> None:
-    """A figure: decisions, losses, slack and multipliers."""
+    """Draw decisions, losses, slack and multipliers."""
     from performative.plotting import save
 
     with _opened(store, name, readonly=True) as study:
@@ -137,19 +139,19 @@ def plot(
 
 @app.command()
 def verify(store: Stored, name: Named = None) -> None:
-    """Compute everything again from the log and compare it to the bit."""
+    """Replay the whole study from its log and compare it to the bit."""
     with _opened(store, name, readonly=True) as study:
         replay = study.verify()
-        typer.echo(f"{replay.events} events and {replay.told} tells are as they were, to the bit")
+        typer.echo(f"verified to the bit; events: {replay.events}, tells: {replay.told}")
 
 
 @app.command()
 def export(
     store: Stored,
     name: Named = None,
-    out: Annotated[Path, typer.Option(help="A .nc, .csv or .parquet file.")] = Path("study.nc"),
+    out: Annotated[Path, typer.Option(help="The file to write: .nc, .csv or .parquet.")] = Path("study.nc"),
 ) -> None:
-    """The history of the study as a dataset (.nc), or as a table with a row for each decision deployed (.csv, .parquet)."""
+    """Write the history as a dataset (.nc) or as a table with a row for each deployed decision (.csv, .parquet)."""
     with _opened(store, name, readonly=True) as study:
         from performative.study.history import to_frame
 
@@ -171,7 +173,7 @@ def _require_ending(out: Path, *endings: str) -> None:
 
 @contextlib.contextmanager
 def _errors() -> Iterator[None]:
-    """Errors of the library in one line each, without a traceback, and exit code 1."""
+    """Print errors of the library as lines without a traceback, and exit with code 1."""
     from performative.errors import SpecError
     from performative.study import StudyError
 
@@ -199,7 +201,7 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
 
 
 def _samples(path: Path, study: Study, number: int) -> Any:
-    """The samples (b, n, k) of a file."""
+    """The samples (b, n, k) in a file."""
     from performative.environments.tables import read_frame
 
     if path.suffix.lower() == ".json":
@@ -220,7 +222,9 @@ def _samples(path: Path, study: Study, number: int) -> Any:
     if sum(map(len, parts)) != len(frame):
         raise ValueError(f"the column `decision` must hold 0 to {count - 1}, but got {sorted(set(which.tolist()))}")
     if len({len(part) for part in parts}) > 1:
-        raise ValueError(f"every decision must have as many samples, but they have {[len(part) for part in parts]}")
+        raise ValueError(
+            f"every decision must have the same number of samples, but they have {[len(part) for part in parts]}"
+        )
     return parts
 
 
@@ -233,27 +237,34 @@ def _words(study: Study, deployment: Deployment) -> str:
     from performative.study.status import row
 
     lines = [
-        f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted of each decision"
+        f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision"
     ]
     names = study.method.problem.constraint_names
     for place, decision in enumerate(deployment.decisions):
-        apart = deployment.why.exploration[place]
-        held = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, deployment.why.safety[place], strict=True))
+        offset = deployment.why.exploration[place]
+        slack = ", ".join(
+            f"{name} {value:.4g}" for name, value in zip(names, deployment.why.safety[place], strict=True)
+        )
         line = f"  decision {place}: {row(decision)}"
-        line += f"  (exploring by {row(apart)})" if apart.any() else "  (the current decision)"
-        lines.append(line + (f"  slack: {held}" if held else ""))
+        line += f"  (exploring by {row(offset)})" if offset.any() else "  (the current decision)"
+        lines.append(line + (f"  slack: {slack}" if slack else ""))
     return "\n".join(lines)
 
 
-def _told(header: dict[str, Any], arrays: Any) -> str:
+def _line(event: Event) -> str:
+    """What an event says, in a line."""
+    from performative.study.events import Asked, Canceled, Created, Noted, Observed
     from performative.study.status import row
 
-    if header["kind"] == "ask":
-        rows = "; ".join(row(one) for one in arrays["decisions"])
-        return f"round {header['round']}, {header['samples']} samples of {rows}"
-    if header["kind"] == "tell":
-        b, n, _ = arrays["samples"].shape
-        return f"deployment {header['deployment']}, {b} × {n} samples, decision {row(arrays['decision'])}"
-    if header["kind"] == "cancel":
-        return f"deployment {header['deployment']}: {header['reason']}"
-    return str(header.get("text") or f"performative {header['performative']}, seed {header['seed']}")
+    match event:
+        case Created():
+            return f"performative {event.performative}, seed {event.seed}"
+        case Asked():
+            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}"
+        case Observed():
+            b, n, _ = event.samples.shape
+            return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.decision)}"
+        case Canceled():
+            return f"deployment {event.deployment}: {event.reason}"
+        case Noted():
+            return event.text

@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 
 MOST_CURVES = 12
-"""Curves in a panel; of longer decisions the first ones are drawn."""
+"""How many curves a panel shows at most, the first ones."""
 
 
 def figure(past: xr.Dataset) -> Figure:
-    """Decisions, loss, slack and multipliers over the rounds of a history."""
+    """Decisions, loss, slack and multipliers over the rounds of a history, as `Study.history` returns it."""
     from matplotlib.figure import Figure
 
     rounds = past["round"].values
-    made = Figure(figsize=(12, 7), layout="constrained")
-    made.suptitle(f"study {past.attrs['study']}: {past.sizes['deployment']} deployments told")
-    panels: Any = made.subplots(2, 2, sharex=True).reshape(-1)
+    drawing = Figure(figsize=(12, 7), layout="constrained")
+    drawing.suptitle(f"study {past.attrs['study']}: {past.sizes['deployment']} deployments told")
+    panels: Any = drawing.subplots(2, 2, sharex=True).reshape(-1)
     names = [str(name) for name in past["constraint"].values]
     loss, slack = past["loss"].values, past["slack"].values
     least = np.nanmin(slack, axis=1) if slack.size else np.zeros((len(rounds), len(names)))
     running = np.nancumsum(np.nansum(loss, axis=1)) / np.maximum(np.cumsum(np.sum(~np.isnan(loss), axis=1)), 1)
     content = (
         ("(a) decision $θ_t$", past["decision"].values, [f"$θ_{{{i + 1}}}$" for i in range(past.sizes["dimension"])]),
-        ("(b) loss observed: mean so far", running[:, None], ["mean"]),
+        ("(b) observed loss: mean so far", running[:, None], ["mean"]),
         ("(c) least slack of the deployed decisions", least, names),
         ("(d) multipliers $λ_t$", past["multipliers"].values, names),
     )
     for axes, (title, curves, labels) in zip(panels, content, strict=True):
         for place, label in enumerate(labels[:MOST_CURVES]):
-            colour, dash = COLORS[place % len(COLORS)], DASHES[(place // len(COLORS)) % len(DASHES)]
-            axes.plot(rounds, curves[:, place], color=colour, linestyle=dash, linewidth=1.3, label=label)
+            color, dash = COLORS[place % len(COLORS)], DASHES[(place // len(COLORS)) % len(DASHES)]
+            axes.plot(rounds, curves[:, place], color=color, linestyle=dash, linewidth=1.3, label=label)
         axes.set_title(title, fontsize=10, loc="left")
         axes.grid(visible=True, linewidth=0.4, alpha=0.5)
         if labels and len(rounds):
@@ -46,4 +46,4 @@ def figure(past: xr.Dataset) -> Figure:
     panels[2].axhline(0.0, color="0.4", linewidth=0.8)
     for axes in panels[2:]:
         axes.set_xlabel("round t")
-    return made
+    return drawing

@@ -1,8 +1,8 @@
-"""The world as the log of a study shows it: its effect and risk, stable point and optimum, with what is not known of them.
+"""The world as the log of a study shows it: its effect and risk, stable point and optimum, with standard errors.
 
-Least squares of the last samples on the decisions that brought them, whatever the method. What a method that forgets has
-forgotten counts for as little here. A method's own estimates would do less well: those of Safe APDA begin at a prior, and across
-a constraint that binds they keep a part of it for long.
+It is least squares of the last samples on the decisions that brought them, whatever the method; where a method forgets, old data
+fade here as well. A method's own estimates would do worse: those of Safe APDA start from a prior, and across a binding
+constraint they keep part of it for a long time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from performative.errors import SolverFailed
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import JointMoments, LeastSquares, Regression
 from performative.estimators.standard_errors import Confidence, confidence
-from performative.methods.safe_apda import SafePrimalDual
+from performative.methods.protocol import Method
+from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node, pytree
@@ -35,13 +37,13 @@ from performative.study.history import Round
 NORMAL = 1.959963984540054
 """Standard errors on each side of a 95 % interval."""
 RESERVOIR = 500
-"""How many of the last samples are averaged over where the loss is not quadratic in the data."""
+"""How many of the last samples a loss that is not quadratic in the data is averaged over."""
 LAST = 2**14
-"""On how many samples the least squares rests, at most."""
+"""How many samples the least squares rests on, at most."""
 
 
 class Predicted(NamedTuple):
-    """The risk that is predicted at a decision, and its 95 % interval (None where too little was told for one)."""
+    """The predicted risk at a decision, and its 95 % interval (None where the data do not suffice for one)."""
 
     decision: Floats
     risk: float
@@ -50,12 +52,12 @@ class Predicted(NamedTuple):
 
 
 class Recent:
-    """The last samples of a log, each with the decision that brought it, and what a method was given before that.
+    """The last samples of a log, each with the decision that brought it.
 
-    `history` is such, decisions (N, d) and samples (N, k).
+    `history`, decisions (N, d) and samples (N, k), is what the method had before the study.
     """
 
-    def __init__(self, history: Any = None) -> None:
+    def __init__(self, history: tuple[Any, Any] | None = None) -> None:
         self._parts: deque[tuple[int, Floats, Floats]] = deque()
         self._count = 0
         if history is not None:
@@ -63,25 +65,25 @@ class Recent:
             self.add(0, decisions, samples[:, None])
 
     def add(self, number: int, decisions: Floats, samples: Floats) -> None:
-        """Decisions (b, d) of round `number`, and what they brought (b, n, k)."""
+        """Add decisions (b, d) of round `number` and the samples (b, n, k) they brought."""
         for x, z in zip(decisions, samples[:, -LAST:], strict=True):
             self._parts.append((number, x, z))
             self._count += len(z)
         while self._count - len(self._parts[0][2]) >= LAST:
             self._count -= len(self._parts.popleft()[2])
 
-    def watching(self, told: Iterable[Round]) -> Iterator[Round]:
-        """The same rounds, looked at as they pass."""
-        for one in told:
-            self.add(one.deployment, one.decisions["decisions"], one.data["samples"])
+    def watching(self, told_rounds: Iterable[Round]) -> Iterator[Round]:
+        """The same rounds, added as they pass."""
+        for one in told_rounds:
+            self.add(one.asked.number, one.asked.decisions, one.observed.samples)
             yield one
 
-    def different(self) -> int:
-        """At how many different decisions they were observed."""
+    def distinct_decisions(self) -> int:
+        """How many distinct decisions there are."""
         return len(np.unique([x for _, x, _ in self._parts], axis=0)) if self._parts else 0
 
     def rows(self, memory: float | None) -> tuple[Floats, Floats, Floats]:
-        """Decisions (n, d), samples (n, k) and their weights: with a `memory`, what is older than so many samples fades."""
+        """Decisions (n, d), samples (n, k) and their weights; with a `memory`, data older than that many samples fade."""
         numbers, decisions, samples = zip(*self._parts, strict=True)
         sizes = [len(z) for z in samples]
         fading = np.ones(len(sizes))  # of all that came before a part
@@ -96,7 +98,7 @@ class Recent:
 
 @pytree("sure")
 class Believed:
-    """The world as it is believed to be, a risk that can be minimized; `sure` says whether there are standard errors of it."""
+    """The estimated world, a risk that can be minimized; `sure` says whether it has standard errors."""
 
     learner: LeastSquares
     prediction: Prediction
@@ -105,38 +107,38 @@ class Believed:
     sure: bool
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
-        """The average loss of θ over the data that are predicted at `where`, or at θ itself."""
+        """The average loss of θ over the data predicted at `where`, or at θ itself."""
         return self.prediction.risk(self.regression, self.regression.effect, theta, where)
 
 
 @in_float64
-def believed(method: Any, state: Any, recent: Recent) -> Believed | None:
-    """What is believed once data have been told. As many decisions as they are long tell nothing of how sure that is.
+def believed(method: Method, state: Any, recent: Recent) -> Believed | None:
+    """The estimated world, once there are data. Standard errors take more distinct decisions than a decision has numbers.
 
-    Only a method that learns a structured effect knows better than least squares of the log: it knows the structure.
+    Only a method that learns a structured effect does better than least squares of the log: it knows the structure.
     """
-    different = recent.different()
-    if not different:
+    distinct = recent.distinct_decisions()
+    if not distinct:
         return None
-    sure = different > method.problem.dimension
+    sure = distinct > method.problem.dimension
     if isinstance(method, SafePrimalDual) and method.learner.structured:
         return Believed(method.learner, method.prediction, state.belief, state.scales.length**2, sure)
     learner = LeastSquares(callable_node(apply_effect), None, False, (), None, RESERVOIR, None)
     prediction = Prediction(method.problem.loss, learner.shift)
-    decisions, samples, weights = recent.rows(forgets(method))
+    decisions, samples, weights = recent.rows(memory_of(method))
     quadratic = prediction.pattern(samples.shape[1], decisions.shape[1]) is not None
     return Believed(learner, prediction, _regressed(decisions, samples, weights, not quadratic), 0.0, sure)
 
 
-def forgets(method: Any) -> float | None:
-    """On how many samples the estimates of a method rest at most, if it forgets."""
+def memory_of(method: Method) -> float | None:
+    """How many samples the estimates of a method rest on at most, if it forgets."""
     learner = getattr(method, "learner", None) or getattr(method, "estimator", None)
     memory = getattr(learner, "memory", None)
     return None if memory is None else float(memory)
 
 
 def _regressed(decisions: Floats, samples: Floats, weights: Floats, with_reservoir: bool) -> Regression:
-    """Least squares of samples (n, k) on decisions (n, d). What was never varied keeps an effect of 0 and a huge error."""
+    """Least squares of samples (n, k) on decisions (n, d). Coordinates that never varied get an effect of 0 and a huge error."""
     d, k = decisions.shape[1], samples.shape[1]
     share = weights / weights.sum()
     moments = JointMoments.of(decisions, samples, share)
@@ -165,7 +167,7 @@ def _regressed(decisions: Floats, samples: Floats, weights: Floats, with_reservo
 
 @in_float64
 def effect(world: Believed) -> tuple[Floats, Floats | None]:
-    """The estimated effect and its standard errors, once there are such."""
+    """The estimated effect, and its standard errors where it has any."""
     estimate = _confidence(world, world.regression.decision)
     if estimate is None:
         return np.asarray(world.regression.effect), None
@@ -173,8 +175,8 @@ def effect(world: Believed) -> tuple[Floats, Floats | None]:
 
 
 @in_float64
-def predicted(world: Believed, decision: Any) -> Predicted:
-    """The risk at a decision; its standard error is by the delta method."""
+def predicted(world: Believed, decision: ArrayLike) -> Predicted:
+    """The risk at a decision, with a standard error by the delta method."""
     decision = np.asarray(decision)
     estimate = _confidence(world, decision)
     risk = float(_risks(world, decision[None])[0])
@@ -185,7 +187,7 @@ def predicted(world: Believed, decision: Any) -> Predicted:
 
 @in_float64
 def solved(world: Believed, problem: Problem, solver: Callable[[Problem, DecoupledRisk], Solution]) -> Predicted | None:
-    """The `minimum` or the `fixed_point` of the risk as it is believed to be, or None where none is found."""
+    """The `minimum` or the `fixed_point` of the estimated risk, or None if the solver finds none."""
     try:
         decision = solver(problem, world).decision
     except (SolverFailed, ValueError, ArithmeticError):
@@ -195,7 +197,7 @@ def solved(world: Believed, problem: Problem, solver: Callable[[Problem, Decoupl
 
 @in_float64
 def cost(world: Believed, deployed: Floats, decision: Floats) -> float:
-    """By how much the predicted risk of all that was `deployed` (n, b, d) exceeds that of θ_t (n, d) in its place."""
+    """The predicted risk of everything `deployed` (n, b, d) less that of θ_t (n, d) in its place, added up."""
     b = deployed.shape[1]
     there = np.asarray(_risks(world, deployed.reshape(-1, deployed.shape[2]))).reshape(-1, b)
     here = np.asarray(_risks(world, decision))[:, None]
@@ -207,7 +209,7 @@ def _risks(world: Believed, decisions: Array) -> Array:
     return jax.lax.map(world, decisions)
 
 
-def _confidence(world: Believed, decision: Any) -> Confidence | None:
+def _confidence(world: Believed, decision: ArrayLike) -> Confidence | None:
     if not world.sure:
         return None
     theta = jnp.asarray(decision)

@@ -1,58 +1,68 @@
 """A method's `init`, `ask` and `tell` on plain arrays, compiled.
 
-They are the same compiled calls for a study that was just made, goes on, was opened again or is replayed: the bits agree. States
-come and go without random keys, so that they are plain arrays on both sides of the store.
+A study makes the same compiled calls whether it was just created, continues, was opened again or is replayed, so the bits agree.
+States come and go without random keys, so that they are plain arrays on both sides of the store.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.methods.protocol import Method
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.randomness import new_key
 from performative.study.records import with_keys, without_keys
 
 
+class MethodState(Protocol):
+    """What every method's state has: t, θ_t and λ_t."""
+
+    round: Array
+    decision: Array
+    multipliers: Array
+
+
 class Calls:
     """The calls of one method in a study with one seed.
 
-    A method that looks at its numbers cannot be compiled, and is called as it is.
+    A method whose Python code branches on its numbers cannot be compiled and is called as it is.
     """
 
-    def __init__(self, method: Any, seed: int) -> None:
+    def __init__(self, method: Method, seed: int) -> None:
         leaves, self._structure = jax.tree.flatten(method)
         self._leaves, self._compiled = jax.device_put(leaves), _compiled(self._structure)
         self._method, self._seed = method, seed
         self._lane_words = np.asarray(jax.random.key_data(_lane(seed)))
 
-    def begin(self) -> Any:
-        """The state before anything was asked."""
+    def begin(self) -> MethodState:
+        """The state before the first `ask`."""
         key = jax.random.fold_in(_lane(self._seed), 0)
         return jax.tree.map(np.asarray, without_keys(self._method.init(key)))
 
-    def ask(self, state: Any, attempt: int) -> tuple[Floats, Floats]:
+    def ask(self, state: MethodState, attempt: int) -> tuple[Floats, Floats]:
         """Decisions (b, d) and their constraints' values (b, m)."""
         decisions, values = self._called(_ask, state, self._lane_words, np.int64(attempt))
         return np.asarray(decisions), np.asarray(values)
 
-    def tell(self, state: Any, decisions: Floats, samples: Floats) -> Any:
+    def tell(self, state: MethodState, decisions: Floats, samples: Floats) -> MethodState:
         """The state after `samples` (b, n, k) were observed."""
-        return self.told(state, decisions, samples)[0]
+        return self.tell_and_check(state, decisions, samples)[0]
 
-    def told(self, state: Any, decisions: Floats, samples: Floats) -> tuple[Any, bool]:
-        """The same, and whether all its numbers are finite."""
+    def tell_and_check(self, state: MethodState, decisions: Floats, samples: Floats) -> tuple[MethodState, bool]:
+        """The same, and whether all numbers of the state are finite."""
         after, finite = self._called(_tell, state, decisions, samples)
         return after, bool(finite)
 
-    def shape_of_told(self, state: Any, decisions: Any, samples: Any) -> Any:
-        """A state of the structure that `tell` returns; its numbers may be missing."""
+    def shape_after(self, state: MethodState, decisions: Floats, samples: Floats) -> MethodState:
+        """A state with the structure that `tell` returns; it may hold shapes in place of numbers."""
         try:
             return self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)[0]
         except jax.errors.JAXTypeError:
@@ -60,7 +70,7 @@ class Calls:
 
     @in_float64
     def rehearse(self, widths: list[int]) -> None:
-        """Refuse a method whose first `tell` must fail, whatever is told; `widths` are some that its loss takes."""
+        """Refuse a method whose first `tell` fails whatever is told; `widths` are some that its loss accepts."""
         state = self.begin()
         decisions, _ = self.ask(state, 0)
         wanted, failures = int(self._method.wanted(with_keys(state))), []
@@ -69,14 +79,14 @@ class Calls:
             try:
                 self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)
                 return
-            except jax.errors.JAXTypeError:  # a method that looks at its numbers
+            except jax.errors.JAXTypeError:  # it cannot be compiled
                 return
             except ValueError as error:
                 failures.append(error)
-        if len({str(error) for error in failures}) == 1:  # the same for all widths
+        if len({str(error) for error in failures}) == 1:  # whatever the width
             raise failures[0]
 
-    def _called(self, function: Any, *rest: Any) -> Any:
+    def _called(self, function: Callable[..., Any], *rest: Any) -> Any:
         try:
             return self._compiled[function](self._leaves, *rest)
         except jax.errors.JAXTypeError:
@@ -85,7 +95,7 @@ class Calls:
 
 
 @functools.lru_cache
-def _compiled(structure: Any) -> dict[Any, Any]:
+def _compiled(structure: jax.tree_util.PyTreeDef) -> dict[Callable[..., Any], Any]:
     """`_ask` and `_tell` for methods of one structure."""
     return {
         function: jax.jit(lambda leaves, *rest, call=function: call(jax.tree.unflatten(structure, leaves), *rest))
@@ -94,20 +104,20 @@ def _compiled(structure: Any) -> dict[Any, Any]:
 
 
 def _lane(seed: int) -> Array:
-    """The key of realisation 0."""
+    """The key of realization 0."""
     return jax.random.fold_in(new_key(seed), 0)
 
 
-def _ask(method: Any, state: Any, words: Array, attempt: Array) -> tuple[Array, Array]:
+def _ask(method: Method, state: MethodState, words: Array, attempt: Array) -> tuple[Array, Array]:
     lane = jax.random.wrap_key_data(words, impl="threefry2x32")
     key = jax.random.fold_in(jax.random.fold_in(lane, state.round + 1), 0)  # as `engine.round_keys` does
     again = jax.random.fold_in(key, attempt)
-    chosen = jnp.where(attempt > 0, jax.random.key_data(again), jax.random.key_data(key))
-    decisions = jnp.asarray(method.ask(with_keys(state), jax.random.wrap_key_data(chosen, impl="threefry2x32")))
+    data = jnp.where(attempt > 0, jax.random.key_data(again), jax.random.key_data(key))
+    decisions = jnp.asarray(method.ask(with_keys(state), jax.random.wrap_key_data(data, impl="threefry2x32")))
     return decisions, jnp.stack([method.problem.g(decision) for decision in decisions])
 
 
-def _tell(method: Any, state: Any, decisions: Any, samples: Any) -> tuple[Any, Array]:
+def _tell(method: Method, state: MethodState, decisions: Array, samples: Array) -> tuple[MethodState, Array]:
     after = without_keys(method.tell(with_keys(state), decisions, samples))
     numbers = [leaf for leaf in map(jnp.asarray, jax.tree.leaves(after)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     return after, jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))

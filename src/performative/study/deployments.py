@@ -1,15 +1,21 @@
-"""What `ask` and `tell` return, and what the log keeps of them."""
+"""What `ask` and `tell` return."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from performative.numerics.arrays import Floats
-from performative.study.records import Arrays
+from performative.study.events import Asked, Observed
 
 
 class Why(NamedTuple):
-    """Why these decisions: θ_t, how far each lies from it (b, d), its slack −g in every constraint (b, m), and λ_t (m,)."""
+    """Why these decisions: θ_t, how far each lies from it (b, d), its slack −g in every constraint (b, m), and λ_t (m,).
+
+    >>> import numpy as np
+    >>> why = Why(np.array([1.0]), np.array([[0.5]]), np.array([[2.0]]), np.array([0.0]))
+    >>> why.decision + why.exploration  # what is deployed
+    array([[1.5]])
+    """
 
     decision: Floats
     exploration: Floats
@@ -18,7 +24,15 @@ class Why(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """Decisions (b, d) to deploy, and how many samples are wanted of each."""
+    """Decisions (b, d) to deploy, and how many samples are wanted of each.
+
+    >>> import numpy as np
+    >>> theta, decisions = np.array([1.0]), np.array([[1.0], [1.5]])
+    >>> event = Asked(1, 0.0, 3, 20, 0, decisions, decisions - 4.0, theta, np.zeros(1))
+    >>> deployment = Deployment.of(event)
+    >>> deployment.id, deployment.round, deployment.samples, deployment.why.safety.tolist()
+    (1, 3, 20, [[3.0], [2.5]])
+    """
 
     id: int
     round: int
@@ -26,9 +40,21 @@ class Deployment(NamedTuple):
     samples: int
     why: Why
 
+    @staticmethod
+    def of(event: Asked) -> Deployment:
+        """The deployment that an event asked for; its id is the event's number."""
+        why = Why(event.decision, event.decisions - event.decision, -event.constraint_values, event.multipliers)
+        return Deployment(event.number, event.round, event.decisions, event.samples, why)
+
 
 class Told(NamedTuple):
-    """What a `tell` changed: θ and λ before and after. `round` is the next one."""
+    """What a `tell` changed: θ and λ before and after. `round` is the next one.
+
+    >>> import numpy as np
+    >>> told = Told(4, np.array([1.0]), np.array([1.25]), np.zeros(1), np.zeros(1))
+    >>> told.decision - told.decision_before
+    array([0.25])
+    """
 
     round: int
     decision_before: Floats
@@ -36,15 +62,8 @@ class Told(NamedTuple):
     multipliers_before: Floats
     multipliers: Floats
 
-
-def asked_for(number: int, header: dict[str, Any], arrays: Arrays) -> Deployment:
-    """The deployment that event `number`, an ask, wrote down."""
-    decisions = arrays["decisions"]
-    why = Why(arrays["decision"], decisions - arrays["decision"], -arrays["g"], arrays["multipliers"])
-    return Deployment(number, header["round"], decisions, header["samples"], why)
-
-
-def changes(asked: Deployment, header: dict[str, Any], arrays: Arrays) -> Told:
-    """What the tell of a deployment changed."""
-    before = asked.why
-    return Told(header["round"], before.decision, arrays["decision"], before.multipliers, arrays["multipliers"])
+    @staticmethod
+    def of(deployment: Deployment, event: Observed) -> Told:
+        """What an event changed, whose samples were observed at `deployment`."""
+        before = deployment.why
+        return Told(event.round, before.decision, event.decision, before.multipliers, event.multipliers)

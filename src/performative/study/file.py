@@ -1,4 +1,4 @@
-"""A SQLite file that holds studies: what makes it one, how it is opened, and SQLite's errors in words."""
+"""A SQLite file that holds studies: what makes it one, how it is opened, and SQLite's errors in plain words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from performative.errors import StudyBusy, StudyDamaged, StudyError
@@ -15,7 +14,7 @@ from performative.errors import StudyBusy, StudyDamaged, StudyError
 FORMAT = 1
 """The version of the file's format. A newer one is refused."""
 BUSY_SECONDS = 5.0
-"""How long a writer waits for another one, which holds the file for one commit."""
+"""How long a writer waits for another writer, which holds the file for one commit."""
 _APPLICATION = 0x70657266
 _SCHEMA = """
 CREATE TABLE studies (study INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -28,8 +27,8 @@ CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events BEGIN SELECT RAISE
 
 
 def connected(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to read ("ro"), to write ("rw"), or to write to a file that need not exist ("rwc")."""
-    connection = _made(path, f"mode={mode}")
+    """A connection to read ("ro"), to write ("rw"), or to write and create the file if need be ("rwc")."""
+    connection = _connect(path, f"mode={mode}")
     if mode != "ro":
         connection.execute("PRAGMA synchronous = FULL")
         return connection
@@ -41,19 +40,19 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
         beside = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
         if not beside or (log.exists() and log.stat().st_size):
             raise
-        # Where no file can be made beside it, nobody writes to it either.
-        connection = _made(path, "mode=ro&immutable=1")
+        # Where no file can be created beside it, nobody writes to it either.
+        connection = _connect(path, "mode=ro&immutable=1")
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
-def _made(path: Path, options: str) -> sqlite3.Connection:
+def _connect(path: Path, options: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path))}?{options}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
 
 
 def prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Make the tables, unless they are there."""
+    """Create the tables, unless they exist."""
     if not holds_studies(path, connection):
         for statement in _SCHEMA.strip().split(";\n"):
             connection.execute(statement)
@@ -62,7 +61,7 @@ def prepare(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
-    """Whether the file holds studies, or is empty; any other one is refused."""
+    """Whether the file holds studies; False if it is empty, and an error if it is anything else."""
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
@@ -70,7 +69,7 @@ def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
     if application == _APPLICATION:
         if version > FORMAT:
             raise StudyError(
-                f"{path} must be of format {FORMAT} at most, but is of {version}: a newer version wrote it"
+                f"{path} must have format {FORMAT} at most, but has {version}: a newer version of performative wrote it"
             )
         return True
     if tables or application or version:
@@ -81,17 +80,17 @@ def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
 def require_studies(path: Path, connection: sqlite3.Connection) -> None:
     """Refuse a file that holds no studies."""
     if not holds_studies(path, connection):
-        raise StudyError(f"{path} must be a file of studies, but is empty; Study.create makes a study")
+        raise StudyError(f"{path} must be a file of studies, but is empty; Study.create creates a study")
 
 
 def number_of(connection: sqlite3.Connection, name: str) -> int | None:
-    """The number of a study by its name, if it is there."""
+    """The number of a study by its name, if it exists."""
     row = connection.execute("SELECT study FROM studies WHERE name = ?", (name,)).fetchone()
     return None if row is None else int(row[0])
 
 
 def gather(connection: sqlite3.Connection) -> None:
-    """Move events from SQLite's log into the file itself. If that fails, the log has them all the same."""
+    """Move events from SQLite's log into the file itself. If that fails, they are still safe in the log."""
     with contextlib.suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
@@ -111,12 +110,12 @@ def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iter
 
 @contextlib.contextmanager
 def failures(path: Path) -> Iterator[None]:
-    """SQLite's errors in words."""
+    """SQLite's errors in plain words."""
     try:
         yield
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
-            raise StudyBusy(f"{path} is being written by another process; nothing is changed, try again") from error
+            raise StudyBusy(f"{path} is being written by another process; nothing is changed, so try again") from error
         raise StudyError(f"{path} could not be read or written, and nothing is changed: {error}") from error
     except sqlite3.ProgrammingError as error:
         if "closed database" not in str(error):
@@ -128,17 +127,17 @@ def failures(path: Path) -> Iterator[None]:
         raise StudyDamaged(f"{path} is damaged: {error}") from error
 
 
-def identity(path: Path) -> Any:
+def identity(path: Path) -> tuple[int, int] | None:
     """Which file it is, whatever its name; None if there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def sync_directory(directory: Path) -> None:
-    """Put on the disk that a file was made there."""
+    """Make the creation of a file in a directory durable."""
     if os.name == "posix":
         descriptor = os.open(directory, os.O_RDONLY)
         try:

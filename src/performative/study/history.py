@@ -1,4 +1,4 @@
-"""Everything that was told in a study, as a dataset."""
+"""Everything that was told in a study, as a dataset or a table."""
 
 from __future__ import annotations
 
@@ -12,58 +12,57 @@ from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
-from performative.study.records import Arrays
+from performative.study.events import Asked, Event, Observed
 
 if TYPE_CHECKING:
+    import pandas
     import xarray as xr
 
     from performative.problem import Problem
 
 
 class Round(NamedTuple):
-    """A deployment that was told: its number, and header and arrays of its two events."""
+    """A deployment that was told: its two events."""
 
-    deployment: int
-    asked: dict[str, Any]
-    decisions: Arrays
-    told: dict[str, Any]
-    data: Arrays
+    asked: Asked
+    observed: Observed
 
 
-def rounds(events: Iterable[tuple[int, dict[str, Any], Arrays]]) -> Iterator[Round]:
+def rounds(events: Iterable[Event]) -> Iterator[Round]:
     """The deployments of a log that were told."""
-    number, asked = 0, dict[str, Any]()
-    decisions: Arrays = {}
-    for event, header, arrays in events:
-        if header["kind"] == "ask":  # one is open at a time
-            number, asked, decisions = event, header, arrays
-        elif header["kind"] == "tell":
-            yield Round(number, asked, decisions, header, arrays)
+    asked: Asked | None = None
+    for event in events:
+        if isinstance(event, Asked):  # one is open at a time
+            asked = event
+        elif isinstance(event, Observed):
+            assert asked is not None
+            yield Round(asked, event)
 
 
 @in_float64
-def history(problem: Problem, told: Iterable[Round], name: str, seed: int) -> xr.Dataset:
-    """Over `deployment` (the ids of those that were told): θ_t, λ_t, and for each of the b decisions what was deployed,
-    its constraints' slack −g, the means of the data it brought and their average loss. Where rounds deploy different numbers of
-    decisions the missing ones are NaN.
+def history(problem: Problem, told_rounds: Iterable[Round], name: str, seed: int) -> xr.Dataset:
+    """A dataset over `deployment`, the ids of those that were told.
+
+    It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the data
+    it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones are NaN.
     """
     import xarray as xr
 
     rows = [
         {
-            "deployment": one.deployment,
-            "round": one.asked["round"],
-            "asked": one.asked["at"],
-            "told": one.told["at"],
-            "count": one.data["samples"].shape[1],
-            "decision": one.decisions["decision"].copy(),  # of what stays nothing may hold the whole record
-            "multipliers": one.decisions["multipliers"].copy(),
-            "deployed": one.decisions["decisions"].copy(),
-            "slack": -one.decisions["g"],
-            "data": one.data["samples"].mean(axis=1),
-            "loss": _mean_losses(problem, one.decisions["decisions"], one.data["samples"]),
+            "deployment": asked.number,
+            "round": asked.round,
+            "asked": asked.at,
+            "told": observed.at,
+            "count": observed.samples.shape[1],
+            "decision": asked.decision.copy(),  # copies, since a view would keep the whole record in memory
+            "multipliers": asked.multipliers.copy(),
+            "deployed": asked.decisions.copy(),
+            "slack": -asked.constraint_values,
+            "data": observed.samples.mean(axis=1),
+            "loss": _mean_losses(problem, asked.decisions, observed.samples),
         }
-        for one in told
+        for asked, observed in told_rounds
     ]
     d, m, n = problem.dimension, len(problem.constraint_names), len(rows)
     most = max((len(row["deployed"]) for row in rows), default=1)
@@ -102,8 +101,8 @@ def history(problem: Problem, told: Iterable[Round], name: str, seed: int) -> xr
     )
 
 
-def to_frame(past: xr.Dataset) -> Any:
-    """The history as a DataFrame with a row for each decision that was deployed."""
+def to_frame(past: xr.Dataset) -> pandas.DataFrame:
+    """The history as a data frame with a row for each decision that was deployed."""
     import pandas
 
     names = [str(name) for name in past["constraint"].values]
@@ -124,14 +123,14 @@ def to_frame(past: xr.Dataset) -> Any:
     return pandas.DataFrame(rows)
 
 
-def _mean_losses(problem: Any, decisions: Floats, samples: Floats) -> Floats:
-    """Of each decision (b, d) over its samples (b, n, k), n made up to a power of two so that few sizes are compiled."""
+def _mean_losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
+    """The mean loss of each decision (b, d) over its samples (b, n, k), padded to a power of two so that few sizes compile."""
     n = samples.shape[1]
     rows = np.minimum(np.arange(1 << (n - 1).bit_length()), n - 1)
     return np.asarray(_losses(problem, decisions, samples[:, rows]))[:, :n].mean(axis=1)
 
 
 @jax.jit
-def _losses(problem: Any, decisions: Array, samples: Array) -> Array:
+def _losses(problem: Problem, decisions: Array, samples: Array) -> Array:
     one = jax.vmap(problem.loss, in_axes=(None, 0))
     return jax.vmap(one)(decisions, samples)

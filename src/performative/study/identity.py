@@ -1,6 +1,6 @@
 """What a method is, in numbers: options and arrays by their path, names of parts, and what its functions return at fixed points.
 
-The code of functions is not looked at: it may be written anew as long as it computes the same.
+The code of functions is not compared: it may be rewritten as long as it computes the same.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -16,58 +16,81 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from performative.errors import OtherMethod
+from performative.methods.protocol import Method
+from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.problem import Problem
+from performative.study.events import Created, Observed
 from performative.study.records import Arrays, is_key
+from performative.study.renamed import present_identity
 
 TOLERANCE = 1e-9
-"""By how much what is stored and what is given may differ, relative to it: rounding."""
+"""The relative difference between stored and given numbers that counts as rounding."""
 POINTS = 4
 """At how many points functions are compared."""
 _WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
+_SHIFT = ".shift(probes)"
 Identity = dict[str, Any]
 """Plain values and arrays by path."""
 
 
 @in_float64
-def identity(method: Any, points: Arrays) -> Identity:
-    """All that is known of a method before any data, its functions probed at `points`."""
+def identity(method: Method, points: Arrays) -> Identity:
+    """Everything known about a method before any data, with its functions probed at `points`."""
     problem = method.problem
     state = method.init(jax.random.key(0, impl="threefry2x32"))
-    found: Identity = dict(_walked(method, "method", ()))
-    found["method.init().round"] = np.asarray(state.round)
-    found["method.init().decision"] = np.asarray(state.decision)
+    values: Identity = dict(_walked(method, "method", (), problem.dimension))
+    values["method.init().round"] = np.asarray(state.round)
+    values["method.init().decision"] = np.asarray(state.decision)
     decisions = points["decisions"]
-    found["constraints"] = list(problem.constraint_names)
-    found["g(probes)"] = np.stack([np.asarray(problem.g(jnp.asarray(theta))) for theta in decisions])
+    values["constraints"] = list(problem.constraint_names)
+    values["g(probes)"] = np.stack([np.asarray(problem.g(jnp.asarray(theta))) for theta in decisions])
     for name, samples in points.items():
         if name != "decisions":
-            found[f"loss(probes of {samples.shape[1]} numbers)"] = losses(problem, decisions, samples)
-    return found
+            values[f"loss(probes of {samples.shape[1]} numbers)"] = losses(problem, decisions, samples)
+    return values
+
+
+def require_same(name: str, created: Created, first: Observed | None, method: Method) -> None:
+    """Refuse a method other than the one that study `name` was created with; `first` is the first event with samples."""
+    points, dimension = created.points, method.problem.dimension
+    if dimension != points["decisions"].shape[1]:
+        raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]} given {dimension}"])
+    stored, given = present_identity(created.identity), identity(method, points)
+    for path in [path for path in given if path.endswith(_SHIFT) and path not in stored]:
+        del given[path]  # earlier files do not probe every shift
+    if first is not None and first.probes is not None:
+        path = "loss(probes like the data)"
+        stored[path], given[path] = first.probe_losses, losses(method.problem, points["decisions"], first.probes)
+    lines = differences(stored, given)
+    if lines:
+        raise OtherMethod(name, lines)
 
 
 @in_float64
-def loss_at(problem: Any, decisions: NDArray[Any], told: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Points like the data that were told (n, k), and the loss there."""
-    some = told[np.linspace(0, len(told) - 1, POINTS).astype(int)]
-    samples = some + (np.std(told, axis=0) + 1e-3 * np.abs(some)) * _random(0).normal(size=some.shape)
+def loss_at(problem: Problem, decisions: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """Probes like the samples `rows` (n, k) that were told, and the loss of every decision on them."""
+    some = rows[np.linspace(0, len(rows) - 1, POINTS).astype(int)]
+    samples = some + (np.std(rows, axis=0) + 1e-3 * np.abs(some)) * _random(0).normal(size=some.shape)
     samples = np.concatenate([some, samples])
     return samples, losses(problem, decisions, samples)
 
 
 @in_float64
-def losses(problem: Any, decisions: NDArray[Any], samples: NDArray[Any]) -> NDArray[Any]:
+def losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
     """The loss of every decision on every sample."""
     rows = [[problem.loss(jnp.asarray(theta), jnp.asarray(z)) for z in samples] for theta in decisions]
     return np.asarray(rows, np.float64)
 
 
 @in_float64
-def new_points(problem: Any) -> dict[str, NDArray[Any]]:
-    """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss takes."""
+def new_points(problem: Problem) -> dict[str, Floats]:
+    """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss accepts."""
     edge = problem.decisions.spread(problem.dimension, 4 * POINTS)
-    decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside of a convex set
-    accepted = [width for width in _widths(problem) if _takes(problem, width)]
+    decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside a convex set
+    accepted = [width for width in _widths(problem) if _accepts(problem, width)]
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
     return {"decisions": decisions} | {
         f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
@@ -93,7 +116,7 @@ def _array_difference(path: str, stored: NDArray[Any], given: NDArray[Any]) -> l
         same = stored == given
     else:
         finite = np.abs(stored[np.isfinite(stored)])
-        # What a function computes is rounded in the unit of its largest numbers, what is given is not.
+        # What a function returns is rounded in the unit of its largest number; an option is not.
         slack = TOLERANCE * np.max(finite, initial=0.0) if "(" in path else 0.0
         same = np.isclose(stored, given, rtol=TOLERANCE, atol=slack, equal_nan=True)
     if np.all(same):
@@ -117,8 +140,8 @@ def _random(seed: int) -> np.random.Generator:
 
 
 @in_float64
-def require_usable(problem: Any) -> None:
-    """Refuse a loss that fails for samples of every width and for a reason other than their width."""
+def require_usable(problem: Problem) -> None:
+    """Refuse a loss that fails on samples of every width, for a reason other than their width."""
     failures = []
     for width in _widths(problem):
         try:
@@ -130,12 +153,12 @@ def require_usable(problem: Any) -> None:
         raise failures[0]
 
 
-def _widths(problem: Any) -> list[int]:
+def _widths(problem: Problem) -> list[int]:
     d = problem.dimension
     return list(dict.fromkeys((d, d + 1, *_WIDTHS)))
 
 
-def _takes(problem: Any, width: int) -> bool:
+def _accepts(problem: Problem, width: int) -> bool:
     try:
         problem.check_samples(width)
     except ValueError:
@@ -143,8 +166,8 @@ def _takes(problem: Any, width: int) -> bool:
     return True
 
 
-def _walked(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    """Everything of an object that is a value, by its path."""
+def _walked(node: Any, path: str, within: tuple[int, ...], dimension: int) -> Iterator[tuple[str, Any]]:
+    """All values inside an object, by path."""
     if isinstance(node, np.ndarray | np.generic | jax.Array | float):
         plain: Any = node
         array = np.asarray(jax.random.key_data(plain) if is_key(node) else node)
@@ -154,10 +177,10 @@ def _walked(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str
     elif id(node) in within:
         yield path, "itself"
     else:
-        yield from _walked_inside(node, path, (*within, id(node)))
+        yield from _walked_inside(node, path, (*within, id(node)), dimension)
 
 
-def _walked_inside(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+def _walked_inside(node: Any, path: str, within: tuple[int, ...], dimension: int) -> Iterator[tuple[str, Any]]:
     if isinstance(node, jax.tree_util.Partial | functools.partial):
         parts = {f"[{i}]": part for i, part in enumerate(node.args)} | {f"[{k!r}]": v for k, v in node.keywords.items()}
         yield from _of_round(node, path)
@@ -181,28 +204,28 @@ def _walked_inside(node: Any, path: str, within: tuple[int, ...]) -> Iterator[tu
             if _is_value(part) and name not in names
         ]
         parts = {f".{name}": getattr(node, name) for name in names if not name.startswith("_") and hasattr(node, name)}
-        yield from _shifts(node, path)
+        yield from _shifts(node, path, dimension)
     for name, part in parts.items():
-        yield from _walked(part, path + name, within)
+        yield from _walked(part, path + name, within, dimension)
 
 
 def _is_value(part: Any) -> bool:
-    """Whether an attribute of a class is a number, an array or a text."""
+    """Whether an attribute of a class is a number, an array or a string."""
     return isinstance(part, bool | int | float | str | np.ndarray | np.generic | jax.Array)
 
 
-def _of_round(function: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """A step size that is a function of the round is what it is in some rounds."""
+def _of_round(function: Callable[..., Any], path: str) -> Iterator[tuple[str, Any]]:
+    """A step size that is a function of the round, by its values in some rounds."""
     if path.rsplit(".", 1)[-1] in ("step", "control", "estimation_step"):
         yield f"{path}({_ROUNDS.tolist()})", np.stack([np.asarray(function(jnp.asarray(t))) for t in _ROUNDS])
 
 
-def _shifts(node: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _shifts(node: Any, path: str, dimension: int) -> Iterator[tuple[str, Any]]:
     """What a structured effect does to data."""
     effect = next((part for name in ("prior", "effect") if (part := getattr(node, name, None)) is not None), None)
-    shift, problem = getattr(node, "shift", None), getattr(node, "problem", None)
-    if shift is None or effect is None or problem is None:
+    shift = getattr(node, "shift", None)
+    if shift is None or effect is None:
         return
-    drawn = _random(1)
-    some, theta = drawn.normal(size=np.shape(effect)), drawn.normal(size=problem.dimension)
-    yield f"{path}.shift(probes)", np.asarray(shift(jnp.asarray(some), jnp.asarray(theta)))
+    random = _random(1)
+    probe, theta = random.normal(size=np.shape(effect)), random.normal(size=dimension)
+    yield path + _SHIFT, np.asarray(shift(jnp.asarray(probe), jnp.asarray(theta)))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from performative.numerics.pytrees import pytree
+from performative.study.renamed import stored_names
 
 Arrays = Mapping[str, NDArray[Any]]
 _LENGTH = struct.Struct("<I")
@@ -22,7 +23,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def packed(header: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """Header and arrays as bytes; the same ones give the same bytes."""
+    """Header and arrays as bytes; equal ones give equal bytes."""
     plain = [np.asarray(array) for array in arrays.values()]
     if sys.byteorder == "big":
         plain = [array.astype(array.dtype.newbyteorder("<")) for array in plain]
@@ -32,12 +33,12 @@ def packed(header: Mapping[str, Any], arrays: Arrays) -> bytes:
 
 
 @functools.lru_cache
-def _rows(names: tuple[str, ...], dtypes: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...]) -> str:
+def _rows(names: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...], shapes: tuple[tuple[int, ...], ...]) -> str:
     return _JSON.encode([[name, dtype.str, shape] for name, dtype, shape in zip(names, dtypes, shapes, strict=True)])
 
 
 def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What was packed; the arrays are closed to writing."""
+    """The header and the arrays, which are read-only."""
     (length,) = _LENGTH.unpack_from(body)
     place = _LENGTH.size + length
     header, rows = json.loads(body[_LENGTH.size : place])
@@ -52,25 +53,25 @@ def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def packed_tree(tree: Any) -> bytes:
-    """The leaves of a tree without random keys, by their paths."""
+    """The leaves of a tree without random keys, by path."""
     leaves, structure = jax.tree.flatten(tree)
     return packed({}, dict(zip(_names(structure), leaves, strict=True)))
 
 
 def unpacked_tree(body: bytes, like: Any) -> Any:
-    """The tree of the structure of `like` whose leaves were packed, as NumPy arrays; an error where they are others."""
+    """The packed tree, with NumPy arrays as leaves and the structure of `like`; an error if its leaves have other names."""
     _, arrays = unpacked(body)
     names = leaf_names(like)
     if names != list(arrays):
-        raise ValueError(f"the state must have the leaves {names}, but {list(arrays)} are stored")
+        raise ValueError(f"the state must have the leaves {names}, but the stored ones are {list(arrays)}")
     return jax.tree.unflatten(jax.tree.structure(like), list(arrays.values()))
 
 
 def not_finite(tree: Any) -> list[str]:
-    """Those of the leaves, by their paths, that hold numbers which are not finite."""
+    """The paths of the leaves that hold a number that is not finite."""
     leaves, structure = jax.tree.flatten(tree)
-    wrong = [leaf.dtype.kind == "f" and not np.isfinite(leaf).all() for leaf in map(np.asarray, leaves)]
-    return [name for name, bad in zip(_names(structure), wrong, strict=True) if bad] if any(wrong) else []
+    is_bad = [leaf.dtype.kind == "f" and not np.isfinite(leaf).all() for leaf in map(np.asarray, leaves)]
+    return [name for name, bad in zip(_names(structure), is_bad, strict=True) if bad] if any(is_bad) else []
 
 
 def leaf_names(tree: Any) -> list[str]:
@@ -80,21 +81,21 @@ def leaf_names(tree: Any) -> list[str]:
 
 @pytree("kind")
 class KeyData:
-    """The words of a random key, and which generator's they are."""
+    """The words of a random key, and the name of its generator."""
 
-    data: Any
-    kind: Any
+    data: jax.Array
+    kind: str
 
 
 def without_keys(tree: Any) -> Any:
-    """The tree with its random keys as their words."""
+    """The tree with `KeyData` in place of random keys."""
     return jax.tree.map(
         lambda leaf: KeyData(jax.random.key_data(leaf), str(jax.random.key_impl(leaf))) if is_key(leaf) else leaf, tree
     )
 
 
 def with_keys(tree: Any) -> Any:
-    """The tree with random keys where `without_keys` put their words."""
+    """The tree with random keys in place of `KeyData`."""
     return jax.tree.map(
         lambda leaf: jax.random.wrap_key_data(leaf.data, impl=leaf.kind) if isinstance(leaf, KeyData) else leaf,
         tree,
@@ -102,12 +103,13 @@ def with_keys(tree: Any) -> Any:
     )
 
 
-def is_key(leaf: Any) -> bool:
+def is_key(leaf: object) -> bool:
     """Whether a leaf is a random key."""
     return hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 @functools.lru_cache
-def _names(structure: Any) -> tuple[str, ...]:
+def _names(structure: jax.tree_util.PyTreeDef) -> tuple[str, ...]:
     numbered = jax.tree.unflatten(structure, range(structure.num_leaves))
-    return tuple(jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0])
+    paths = jax.tree_util.tree_flatten_with_path(numbered)[0]
+    return stored_names(tuple(jax.tree_util.keystr(path) for path, _ in paths))

@@ -1,8 +1,8 @@
-"""What `tell` was given, as an array."""
+"""The samples given to `tell`, as an array."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,12 +10,15 @@ from performative.environments.tables import from_frame, is_pandas
 from performative.numerics.arrays import Floats
 from performative.validation import finite_array, shown
 
+if TYPE_CHECKING:
+    import pandas
+
 MOST_NUMBERS = 2**25
-"""The most numbers that one `tell` may bring: a quarter of a gigabyte."""
+"""How many numbers one `tell` may bring at most: a quarter of a gigabyte."""
 
 
 class Samples(NamedTuple):
-    """Finite numbers (b, n, k), and the names of the k columns if they came as data frames that name them."""
+    """Finite numbers (b, n, k), and the names of the k columns if data frames gave any."""
 
     values: Floats
     columns: list[str] | None
@@ -24,7 +27,7 @@ class Samples(NamedTuple):
 def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
     """Samples of `count` decisions: an array (b, n, k), or a data frame (n, k) for each.
 
-    Columns are put in the order of `columns`, if those are known, and must be the same ones.
+    With known `columns`, data frames must have the same ones and are put in that order.
     """
     if is_pandas(samples, "DataFrame"):
         samples = [samples]
@@ -33,7 +36,7 @@ def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
         columns = names_of(samples[0]) if columns is None else columns
         samples = [from_frame(_arranged(part, columns)) for part in samples]
         if len({part.shape for part in samples}) > 1:
-            raise ValueError(f"data frames must have one shape, but have {[part.shape for part in samples]}")
+            raise ValueError(f"data frames must all have the same shape, but have {[part.shape for part in samples]}")
     _require_few(getattr(samples, "size", 0))
     data = finite_array("samples", _numbers(samples))
     if data.ndim != 3 or data.shape[0] != count or 0 in data.shape:
@@ -43,9 +46,9 @@ def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
 
 
 def _numbers(samples: Any) -> Any:
-    """The samples as an array, refused unless they are real numbers: no texts of such, dates, or hidden entries."""
+    """The samples as an array of real numbers; strings, dates and masked entries are refused."""
     if isinstance(samples, np.ma.MaskedArray):
-        raise ValueError("`samples` must be numbers, but some of a masked array are hidden; give those that are not")
+        raise ValueError("`samples` must be numbers, but got a masked array; give only the entries that are not masked")
     try:
         array = np.asarray(samples)
     except ValueError as error:
@@ -55,14 +58,14 @@ def _numbers(samples: Any) -> Any:
     return array
 
 
-def names_of(frame: Any) -> list[str] | None:
-    """The names of a data frame's columns, if it has such: texts, and not twice the same one."""
+def names_of(frame: pandas.DataFrame) -> list[str] | None:
+    """The names of a data frame's columns, if they are distinct strings."""
     names = frame.columns.tolist()
-    named = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-    return names if named else None
+    are_names = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    return names if are_names else None
 
 
-def _arranged(frame: Any, columns: list[str] | None) -> Any:
+def _arranged(frame: pandas.DataFrame, columns: list[str] | None) -> pandas.DataFrame:
     names = names_of(frame)
     if columns is None or names is None or names == columns:
         return frame
@@ -71,6 +74,6 @@ def _arranged(frame: Any, columns: list[str] | None) -> Any:
     return frame[columns]
 
 
-def _require_few(size: Any) -> None:
+def _require_few(size: object) -> None:
     if isinstance(size, int) and size > MOST_NUMBERS:
         raise ValueError(f"`samples` must hold at most {MOST_NUMBERS} numbers, but hold {size}")

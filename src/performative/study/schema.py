@@ -1,6 +1,6 @@
-"""What may stand in the description of a study: its tables, their keys, and what each may hold.
+"""The schema of a study's description: its tables, their keys and allowed values.
 
-What is left out is left to the library's own defaults.
+Keys that are left out get the library's defaults.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_row(value: Any) -> bool:
 
 
 def is_matrix(value: Any) -> bool:
-    """Whether it is a list of such lists, all of one length."""
+    """Whether it is a list of rows, all of one length."""
     return isinstance(value, list) and len(value) > 0 and all(map(is_row, value)) and len({*map(len, value)}) == 1
 
 
@@ -65,8 +65,8 @@ Count = Annotated[
     Any,
     _kind(f"a whole number from 1 to {MOST_NUMBERS}", lambda value: type(value) is int and 1 <= value <= MOST_NUMBERS),
 ]
-Own = Annotated[Any, _kind("module:function", lambda value: _is_name(value) and value.count(":") == 1)]
-_left_out: Any = Field(default=None)
+UserFunction = Annotated[Any, _kind("module:function", lambda value: _is_name(value) and value.count(":") == 1)]
+_optional: Any = Field(default=None)
 
 
 class Table(BaseModel):
@@ -75,7 +75,7 @@ class Table(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     def options(self) -> dict[str, Any]:
-        """What the file sets."""
+        """The keys that the file sets, and their values."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
@@ -86,8 +86,8 @@ class _Box(Table):
 
     @field_validator("upper")
     @classmethod
-    def _above(cls, upper: Any, known: ValidationInfo) -> Any:
-        lower = known.data.get("lower")
+    def _above(cls, upper: Any, info: ValidationInfo) -> Any:
+        lower = info.data.get("lower")
         alike = lower is not None and len({*map(np.size, (lower, upper))} - {1}) < 2
         if alike and np.any(np.asarray(lower) > np.asarray(upper)):
             raise ValueError(f"must be at least lower = {lower}")
@@ -97,7 +97,7 @@ class _Box(Table):
 class _Ball(Table):
     type: Literal["ball"]
     radius: Positive
-    center: Row = _left_out
+    center: Row = _optional
 
 
 class _Simplex(Table):
@@ -109,110 +109,110 @@ class _Linear(Table):
     type: Literal["linear"]
     coefficients: RowOrMatrix
     bound: NumberOrRow
-    name: Names = _left_out
+    name: Names = _optional
 
 
 class _Quadratic(Table):
     type: Literal["quadratic"]
     matrix: Matrix
     bound: Number
-    linear: Row = _left_out
-    name: Name = _left_out
+    linear: Row = _optional
+    name: Name = _optional
 
 
-class _OwnConstraint(Table):
+class _UserConstraint(Table):
     type: Literal["function"]
-    function: Own
-    names: Names = _left_out
+    function: UserFunction
+    names: Names = _optional
 
 
 class _Ridge(Table):
     type: Literal["squared_error", "logistic"]
-    ridge: NotNegative = _left_out
+    ridge: NotNegative = _optional
 
 
 class _Revenue(Table):
     type: Literal["revenue"]
-    cost: NumberOrRow = _left_out
+    cost: NumberOrRow = _optional
 
 
 class _PortfolioReturn(Table):
     type: Literal["portfolio_return"]
-    aversion: NotNegative = _left_out
+    aversion: NotNegative = _optional
 
 
 class _Pinball(Table):
     type: Literal["pinball"]
     level: Between
-    smoothing: NotNegative = _left_out
+    smoothing: NotNegative = _optional
 
 
-class _OwnLoss(Table):
+class _UserLoss(Table):
     type: Literal["function"]
-    function: Own
+    function: UserFunction
 
 
 class _Method(Table):
     type: Literal["repeated_minimization"]
-    start: Row = _left_out
-    samples: Count = _left_out
+    start: Row = _optional
+    samples: Count = _optional
 
 
 class _SafeApda(_Method):
     type: Literal["safe_apda"]  # type: ignore[assignment]
-    exploration: Positive = _left_out
-    anchor: Row = _left_out
-    safety: Safety = _left_out
-    effect: Matrix = _left_out
-    reservoir: Count = _left_out
-    forgetting: Share = _left_out
+    exploration: Positive = _optional
+    anchor: Row = _optional
+    safety: Safety = _optional
+    effect: Matrix = _optional
+    reservoir: Count = _optional
+    forgetting: Share = _optional
 
 
 class _Stepping(_Method):
     type: Literal["repeated_gradient"]  # type: ignore[assignment]
-    step: Positive = _left_out
-    control: Positive = _left_out
+    step: Positive = _optional
+    control: Positive = _optional
 
 
 class _Apda(_Stepping):
     type: Literal["apda", "pd_ps"]  # type: ignore[assignment]
-    estimation_step: Positive = _left_out
-    warmup: Count = _left_out
-    exploration: Positive = _left_out
-    effect: Matrix = _left_out
-    recycle: bool = _left_out
-    forgetting: Share = _left_out
+    estimation_step: Positive = _optional
+    warmup: Count = _optional
+    exploration: Positive = _optional
+    effect: Matrix = _optional
+    recycle: bool = _optional
+    forgetting: Share = _optional
 
     @field_validator("forgetting")
     @classmethod
-    def _recycles(cls, forgetting: Any, known: ValidationInfo) -> Any:
-        if forgetting < 1 and not known.data.get("recycle"):
+    def _recycles(cls, forgetting: Any, info: ValidationInfo) -> Any:
+        if forgetting < 1 and not info.data.get("recycle"):
             raise ValueError("must come with recycle = true")
         return forgetting
 
 
 class _DerivativeFree(_Stepping):
     type: Literal["one_point", "two_point"]  # type: ignore[assignment]
-    exploration: Positive = _left_out
+    exploration: Positive = _optional
 
 
 class _TwoStage(_Method):
     type: Literal["two_stage"]  # type: ignore[assignment]
-    stage: Count = _left_out
-    exploration: Positive = _left_out
-    warmup: Count = _left_out
-    effect: Matrix = _left_out
+    stage: Count = _optional
+    exploration: Positive = _optional
+    warmup: Count = _optional
+    effect: Matrix = _optional
 
 
 class Spec(Table):
-    """The whole file; its tables are looked at one by one."""
+    """The whole file; its tables are validated one by one."""
 
     name: Name
     seed: Annotated[
         Any,
         _kind(f"a whole number from 0 to {MOST_SEED}", lambda value: type(value) is int and 0 <= value <= MOST_SEED),
     ] = 0
-    dimension: Count = _left_out
+    dimension: Count = _optional
     decisions: Any
     constraints: Annotated[Any, _kind("a list of tables, [[constraints]]", lambda value: isinstance(value, list))] = []
     loss: Any
@@ -221,9 +221,9 @@ class Spec(Table):
 
 TABLES: dict[str, TypeAdapter[Any]] = {
     "decisions": TypeAdapter(Annotated[_Box | _Ball | _Simplex, Field(discriminator="type")]),
-    "constraints": TypeAdapter(Annotated[_Linear | _Quadratic | _OwnConstraint, Field(discriminator="type")]),
+    "constraints": TypeAdapter(Annotated[_Linear | _Quadratic | _UserConstraint, Field(discriminator="type")]),
     "loss": TypeAdapter(
-        Annotated[_Ridge | _Revenue | _PortfolioReturn | _Pinball | _OwnLoss, Field(discriminator="type")]
+        Annotated[_Ridge | _Revenue | _PortfolioReturn | _Pinball | _UserLoss, Field(discriminator="type")]
     ),
     "method": TypeAdapter(
         Annotated[_SafeApda | _Apda | _Stepping | _DerivativeFree | _TwoStage | _Method, Field(discriminator="type")]

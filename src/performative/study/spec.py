@@ -1,4 +1,4 @@
-"""A study described in TOML: decision set, constraints, loss and method. All errors of a file are found at once."""
+"""A study described in TOML: decision set, constraints, loss and method. All errors in a file are reported at once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from performative import constraints, losses, sets
 from performative.errors import SolverFailed, SpecError
 from performative.loading import load
 from performative.methods.paper import apda, pd_ps
+from performative.methods.protocol import Method
 from performative.methods.repeated_gradient import repeated_gradient
 from performative.methods.repeated_minimization import repeated_minimization
 from performative.methods.safe_apda import safe_apda
@@ -32,11 +33,11 @@ from performative.validation import shown
 
 
 class Described(NamedTuple):
-    """What a description stands for."""
+    """The study that a description stands for."""
 
     name: str
     seed: int
-    method: Any
+    method: Method
 
 
 def read_spec(path: str | os.PathLike[str]) -> str:
@@ -44,11 +45,20 @@ def read_spec(path: str | os.PathLike[str]) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise SpecError([f"{path} must be a text in UTF-8, but: {error}"]) from error
+        raise SpecError([f"{path} must be UTF-8 text, but: {error}"]) from error
 
 
 def describe(text: str) -> Described:
-    """What a TOML text stands for, or `SpecError` with every error in it."""
+    r"""The study that a TOML text stands for, or `SpecError` with every error in it.
+
+    >>> head = 'name = "prices"\ndecisions = {type = "box", lower = [0.0], upper = [5.0]}\nloss = {type = "revenue"}\n'
+    >>> describe(head + 'method = {type = "apda", warmup = 0}')
+    Traceback (most recent call last):
+    performative.errors.SpecError: method.warmup: must be a whole number from 1 to 33554432, but got 0
+    >>> described = describe(head + 'method = {type = "apda", warmup = 10}')
+    >>> described.name, described.seed, described.method.problem.dimension
+    ('prices', 0, 1)
+    """
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -61,12 +71,12 @@ def describe(text: str) -> Described:
         for key, part in parts.items()
         if (checked := _checked(TABLES[key.partition("[")[0]], key, part, wrong)) is not None
     }
-    made = {key: _made(key, part, wrong) for key, part in tables.items() if key != "method"}
+    built = {key: _built(key, part, wrong) for key, part in tables.items() if key != "method"}
     lengths = _lengths(parts, table.get("dimension"))
     wrong += _misfits(tables, lengths)
-    problem = _problem(parts, made, lengths, wrong)
+    problem = _problem(parts, built, lengths, wrong)
     options = tables["method"].options() if "method" in tables else {}
-    wrong += _outside(made.get("decisions"), lengths, options)
+    wrong += _outside(built.get("decisions"), lengths, options)
     if problem is not None:
         wrong += _impossible(problem, options)
     if wrong:
@@ -74,21 +84,23 @@ def describe(text: str) -> Described:
     if "safety" in options:
         options["safety"] = _SAFETY[options["safety"]]()
     try:
-        return Described(spec.name, spec.seed, _MADE[options.pop("type")](problem, **options))
+        return Described(spec.name, spec.seed, _BUILDERS[options.pop("type")](problem, **options))
     except Exception as error:
-        raise SpecError([f"method: {_said(error)}"]) from error
+        raise SpecError([f"method: {_message(error)}"]) from error
 
 
 def _parts(file: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a file as they are, by their keys."""
+    """The tables of a file as they are, by key."""
     listed = file.get("constraints")
     limits = {f"constraints[{place}]": part for place, part in enumerate(listed if isinstance(listed, list) else [])}
     parts = {"decisions": file.get("decisions"), **limits, "loss": file.get("loss"), "method": file.get("method")}
-    return {key: part for key, part in parts.items() if part is not None}  # that it is not there is said of the file
+    return {
+        key: part for key, part in parts.items() if part is not None
+    }  # a missing table is an error of the whole file
 
 
 def _checked(adapter: TypeAdapter[Any], key: str, value: Any, wrong: list[str]) -> Any:
-    """The value as it should be; None, and lines in `wrong`, if it is not."""
+    """The validated value; None, and lines in `wrong`, if it is invalid."""
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
@@ -96,30 +108,30 @@ def _checked(adapter: TypeAdapter[Any], key: str, value: Any, wrong: list[str]) 
         return None
 
 
-def _made(key: str, part: Table, wrong: list[str]) -> Any:
-    """What a table stands for; None, and a line in `wrong`, if the library refuses it."""
+def _built(key: str, part: Table, wrong: list[str]) -> Any:
+    """The object that a table stands for; None, and a line in `wrong`, if the library refuses it."""
     options = part.options()
     kind = options.pop("type")
     try:
         if kind != "function":
-            return _MADE[kind](**options)
-        own = load(f"{key}.function", options.pop("function"))
-        return constraints.Function(own, **options) if key.startswith("constraints") else own
+            return _BUILDERS[kind](**options)
+        function = load(f"{key}.function", options.pop("function"))
+        return constraints.Function(function, **options) if key.startswith("constraints") else function
     except (ValueError, TypeError) as error:
         wrong.append(f"{key}: {error}")
         return None
 
 
 def _line(key: str, item: Any) -> str:
-    """One of pydantic's errors: the key, the rule and the value."""
+    """One of pydantic's errors as a line: the key, the rule and the value."""
     place, kind = list(item["loc"]), item["type"]
-    if key and not kind.startswith("union_tag"):  # the type of a table is part of the place, and no key of the file
+    if key and not kind.startswith("union_tag"):  # pydantic puts the type of a table into the place
         del place[:1]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in [key, *place]).strip(".")
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "extra_forbidden":
-        return f"{key}: is no key of this table, but got {shown(item['input'])}"
+        return f"{key}: unknown key, but got {shown(item['input'])}"
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
@@ -137,84 +149,87 @@ class _Length(NamedTuple):
 
 
 def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
-    """Everything in the file that tells how long a decision is: first what most of it agrees on, then the rest."""
-    found = [_Length("dimension", dimension, dimension)] if type(dimension) is int and dimension > 0 else []
+    """Everything in the file that shows how long a decision is, the length that most agree on first."""
+    lengths = [_Length("dimension", dimension, dimension)] if type(dimension) is int and dimension > 0 else []
     for key, part in parts.items():
         for name, value in part.items() if isinstance(part, dict) else ():
             if name in _AS_LONG_AS_THE_DECISION and (is_row(value) or is_matrix(value)):
-                found.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
-    agreed = Counter(one.length for one in found).most_common(1)
-    return sorted(found, key=lambda one: one.length != agreed[0][0])
+                lengths.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
+    agreed = Counter(one.length for one in lengths).most_common(1)
+    return sorted(lengths, key=lambda one: one.length != agreed[0][0])
 
 
 def _misfits(tables: dict[str, Table], lengths: list[_Length]) -> Iterator[str]:
-    """Lists of another length than the decision's, and a loss that does not suit the method."""
+    """Lists whose length is not that of a decision, and a loss that does not suit the method."""
     nothing: dict[str, Any] = {"type": None}
     loss, method = (tables[key].options() if key in tables else nothing for key in ("loss", "method"))
     if method["type"] == "safe_apda" and loss["type"] == "pinball" and not loss.get("smoothing"):
         yield "loss.smoothing: must be > 0 with safe_apda, which needs a loss without kinks"
     if not lengths:
         if "decisions" in tables:
-            yield "dimension: must be given, since no other key tells how long a decision is"
+            yield "dimension: must be given, since no other key shows how long a decision is"
         return
     first, d, _ = lengths[0]
     for key, length, value in lengths:
         if length != d:
             yield f"{key}: must have the length {d} of {first}, but has {length}: {shown(value)}"
     width = d + 1 if loss["type"] in ("squared_error", "logistic") else d
-    if "effect" in method and loss["type"] in _MADE and len(method["effect"]) != width:
+    if "effect" in method and loss["type"] in _BUILDERS and len(method["effect"]) != width:
         yield f"method.effect: must have {width} rows, one for each number of a sample, but has {len(method['effect'])}"
 
 
-def _problem(parts: dict[str, Any], made: dict[str, Any], lengths: list[_Length], wrong: list[str]) -> Problem | None:
-    """The problem, or None, and a line in `wrong` for each part that the library refuses, if it cannot be made."""
-    limits = {key: part for key, part in made.items() if key.startswith("constraints")}
-    ready = all(made.get(key) is not None for key in parts if key != "method") and {"decisions", "loss"} <= made.keys()
+def _problem(parts: dict[str, Any], built: dict[str, Any], lengths: list[_Length], wrong: list[str]) -> Problem | None:
+    """The problem; None, and a line in `wrong` for each part that the library refuses, if there is none."""
+    limits = {key: part for key, part in built.items() if key.startswith("constraints")}
+    ready = (
+        all(built.get(key) is not None for key in parts if key != "method") and {"decisions", "loss"} <= built.keys()
+    )
     if not ready or len({one.length for one in lengths}) != 1:
         return None
-    known = len(wrong)
+    errors_before = len(wrong)
     whole = None
     for key, some in ({key: [part] for key, part in limits.items()} | {"constraints": [*limits.values()]}).items():
         try:
-            whole = Problem(made["loss"], made["decisions"], some or None, dimension=lengths[0].length)
-        except Exception as error:  # functions of the user's own are called
-            if key != "constraints" or len(wrong) == known:
-                wrong.append(f"{key}: {_said(error)}")
+            whole = Problem(built["loss"], built["decisions"], some or None, dimension=lengths[0].length)
+        except Exception as error:  # the user's functions are called
+            if key != "constraints" or len(wrong) == errors_before:
+                wrong.append(f"{key}: {_message(error)}")
     try:
-        require_usable(Problem(made["loss"], made["decisions"], dimension=lengths[0].length))
+        require_usable(Problem(built["loss"], built["decisions"], dimension=lengths[0].length))
     except Exception as error:
-        wrong.append(f"loss: {_said(error)}")
-    return whole if len(wrong) == known else None
+        wrong.append(f"loss: {_message(error)}")
+    return whole if len(wrong) == errors_before else None
 
 
-def _outside(decisions: Any, lengths: list[_Length], method: dict[str, Any]) -> Iterator[str]:
-    """Decisions of the method's that are not in the set."""
+def _outside(decisions: sets.DecisionSet | None, lengths: list[_Length], method: dict[str, Any]) -> Iterator[str]:
+    """Decisions given to the method that are not in the set."""
     for name in ("start", "anchor"):
         value = np.asarray(method.get(name, ()), np.float64)
-        fits = decisions is not None and value.size > 0 and value.size == lengths[0].length
-        if fits and not decisions.of_dimension(value.size).contains(value):
+        if decisions is None or value.size == 0 or value.size != lengths[0].length:
+            continue
+        if not decisions.of_dimension(value.size).contains(value):
             yield f"method.{name}: must lie in the decision set, but got {shown(method[name])}"
 
 
 @in_float64
 def _impossible(problem: Problem, method: dict[str, Any]) -> list[str]:
-    """Constraints that no decision meets, and an anchor that does not meet them."""
+    """Constraints that no decision meets, and an anchor that violates them."""
     wrong = []
     try:
         require_feasible(problem)
     except (ValueError, SolverFailed) as error:
-        wrong.append(f"constraints: {_said(error)}")
+        wrong.append(f"constraints: {_message(error)}")
     anchor = np.asarray(method.get("anchor", ()), np.float64)
     if anchor.size and problem.decisions.contains(anchor):
         values = np.asarray(problem.g(jnp.asarray(anchor)))
-        broken = [name for name, value in zip(problem.constraint_names, values, strict=True) if not value < 0]
-        if broken:
-            got = f"got {shown(method['anchor'])}, which does not of {', '.join(broken)}"
-            wrong.append(f"method.anchor: must keep clear of every constraint, but {got}")
+        violated = [name for name, value in zip(problem.constraint_names, values, strict=True) if not value < 0]
+        if violated:
+            got = f"got {shown(method['anchor'])}, which violates or touches {', '.join(violated)}"
+            wrong.append(f"method.anchor: must satisfy every constraint strictly, but {got}")
     return wrong
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
@@ -223,7 +238,7 @@ _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect",
 )  # fmt: skip
 _SAFETY: dict[str, Callable[[], Safety]] = {"pull": Pull, "nearest": Nearest}
-_MADE: dict[str, Callable[..., Any]] = {
+_BUILDERS: dict[str, Callable[..., Any]] = {
     "box": sets.Box,
     "ball": sets.Ball,
     "simplex": sets.Simplex,

@@ -1,4 +1,4 @@
-"""Where a study stands: in numbers, and in words."""
+"""Where a study stands, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from performative.study.belief import Predicted, Recent
 if TYPE_CHECKING:
     import xarray as xr
 
+    from performative.methods.protocol import Method
+    from performative.study.calls import MethodState
     from performative.study.deployments import Deployment
 
 
 MOST_ROWS = 8
-"""Rows of the effect that are printed."""
+"""How many rows and columns of the effect are printed."""
 
 
 class Status(NamedTuple):
     """A study at one moment.
 
-    `deployed` (b, d) is what is deployed, or was last; `slack` is −g at the current decision by constraint, and `slack_history`
-    (n, m) the least of each deployment that was told. `effect` and `effect_error` are the estimate and its standard errors.
-    `now`, `stable` and `optimum` are the current decision, the stable point and the optimum of the world as it is believed to be,
-    with predicted risks; None before anything was told, and where none is found. `exploration_cost` is the predicted risk of
-    all deployments less that of the decisions they explored around, added up.
+    `deployed` (b, d) is what is deployed now, or was last; `slack` is −g at the current decision by constraint, and
+    `slack_history` (n, m) the least slack of each deployment that was told. `effect` and `effect_error` are the estimate and its
+    standard errors. `now`, `stable` and `optimum` are the current decision, the stable point and the optimum of the estimated
+    world, with predicted risks; None before anything was told, and where the solver finds none. `exploration_cost` is the
+    predicted risk of all deployments less that of the decisions they explored around, added up.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Status(NamedTuple):
     warnings: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The same in lines of text."""
+        """The status in lines of text."""
         lines = [f"study {self.name}: round {self.round}, {self.told} deployments told"]
         lines.append(f"decision   {row(self.decision)}")
         if self.deployed is not None:
@@ -61,17 +63,17 @@ class Status(NamedTuple):
             line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
             if self.told:
                 past = self.slack_history[:, place]
-                line += f"; deployed with slack {past[-1]:.6g} last, {past.min():.6g} at least"
+                line += f"; deployed with slack {past[-1]:.6g} last, {past.min():.6g} at worst"
             lines.append(line)
         lines += self._effect()
         for label, at in (("now", self.now), ("stable", self.stable), ("optimum", self.optimum)):
             if at is not None:
-                interval = " (how sure is not known yet)" if at.low is None else f" ({at.low:.6g} to {at.high:.6g})"
+                interval = " (no interval yet)" if at.low is None else f" ({at.low:.6g} to {at.high:.6g})"
                 lines.append(f"risk {label:7} {at.risk:.6g}{interval} at {row(at.decision)}")
             elif self.now is not None:
-                lines.append(f"risk {label:7} none was found")
+                lines.append(f"risk {label:7} not found")
         if self.exploration_cost is not None:
-            lines.append(f"exploration has cost {self.exploration_cost:.6g} of risk so far")
+            lines.append(f"exploration has cost {self.exploration_cost:.6g} in risk so far")
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join([*lines, f"next: {self.next_action}"])
 
@@ -85,25 +87,27 @@ class Status(NamedTuple):
             f"effect {place:<4}"
             + ", ".join(
                 f"{value:.4g}" + ("" if np.isnan(error) else f" ± {error:.2g}")
-                for value, error in zip(row[:MOST_ROWS], wrong, strict=False)
+                for value, error in zip(values[:MOST_ROWS], errors_of_row, strict=False)
             )
-            + (", …" if len(row) > MOST_ROWS else "")
-            for place, (row, wrong) in enumerate(zip(rows[:MOST_ROWS], errors, strict=False))
+            + (", …" if len(values) > MOST_ROWS else "")
+            for place, (values, errors_of_row) in enumerate(zip(rows[:MOST_ROWS], errors, strict=False))
         ]
         if len(rows) > MOST_ROWS:
             lines.append(f"effect …   {len(rows) - MOST_ROWS} more rows")
         if self.effect_error is None:
-            lines.append("effect     how sure that is is not known yet: more different decisions must be deployed")
+            lines.append("effect     no standard errors yet: deploy more distinct decisions")
         return lines
 
     def plain(self) -> dict[str, Any]:
-        """The same in lists, numbers and texts, as JSON has them: None for numbers that are not finite."""
+        """The status in lists, numbers and strings, as JSON has them: None for numbers that are not finite."""
         return {key: _plain(value) for key, value in self._asdict().items()}
 
 
 @in_float64
-def status(name: str, method: Any, state: Any, pending: Deployment | None, past: xr.Dataset, recent: Recent) -> Status:
-    """See `Status`; `past` is the history and `recent` has seen it."""
+def status(
+    name: str, method: Method, state: MethodState, pending: Deployment | None, past: xr.Dataset, recent: Recent
+) -> Status:
+    """See `Status`; `past` is the history and `recent` holds its last samples."""
     problem = method.problem
     decision, multipliers = np.asarray(state.decision), np.asarray(state.multipliers)
     values, names = np.asarray(problem.g(jnp.asarray(decision))), problem.constraint_names
@@ -113,15 +117,18 @@ def status(name: str, method: Any, state: Any, pending: Deployment | None, past:
     effect, effect_error = (None, None) if world is None else belief.effect(world)
     window = slice(-cautions.RECENT, None)
     decisions = np.concatenate([past["decision"].values, decision[None]])
-    seen = ~np.isnan(past["loss"].values)[window]
-    counts = np.broadcast_to(past["samples"].values[window, None], seen.shape)[seen]
+    present = ~np.isnan(past["loss"].values)[window]
+    counts = np.broadcast_to(past["samples"].values[window, None], present.shape)[present]
     safe = bool(getattr(method, "feasible", False))
     warnings = [
         *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"].values),
         *cautions.step(method, world, decisions),
         *cautions.data(
-            deployed[window][seen], past["data"].values[window][seen], counts, belief.forgets(method) is not None
+            deployed[window][present],
+            past["data"].values[window][present],
+            counts,
+            belief.memory_of(method) is not None,
         ),
     ]
     return Status(
@@ -144,23 +151,23 @@ def status(name: str, method: Any, state: Any, pending: Deployment | None, past:
     )
 
 
-def _next(pending: Any) -> str:
+def _next(pending: Deployment | None) -> str:
     if pending is None:
         return "ask for the next decisions"
     rows = "; ".join(row(one) for one in pending.decisions)
-    return f"deploy {rows} and tell {pending.samples} samples of each for deployment {pending.id}"
+    return f"deploy {rows} and tell {pending.samples} samples of each as deployment {pending.id}"
 
 
 def _filled(rows: Floats) -> Floats:
     return rows[~np.any(np.isnan(rows), axis=1)]
 
 
-def row(decision: Any) -> str:
-    """A decision in a line of text."""
+def row(decision: Floats) -> str:
+    """A decision as text."""
     return "[" + ", ".join(f"{value:.6g}" for value in decision) + "]"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, np.ndarray):
         return [_plain(part) for part in value]
     if isinstance(value, float):

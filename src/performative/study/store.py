@@ -1,7 +1,7 @@
-"""The log of a study and its last snapshot in one SQLite file; what they mean is not known here.
+"""The log of a study and its last snapshot in one SQLite file, as bytes whose meaning is not known here.
 
-A record is D ‖ S ‖ body: D is the SHA-256 digest of all records before it, one after the other, S that of the snapshot as the
-event leaves it. The file keeps the digest of all records as well, so that no bit of a record or of the snapshot changes unseen,
+A record is D ‖ S ‖ body: D is the SHA-256 digest of all records before it, concatenated, and S that of the snapshot that the
+event leaves. The file holds the digest of all records as well, so that no bit of a record or of the snapshot changes unnoticed,
 and a million records are verified in one sweep. An event, the digest and the snapshot are written in one transaction.
 """
 
@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from performative.errors import StudyDamaged, StudyError
 from performative.study import file, wal
@@ -25,15 +25,15 @@ _DIGEST = 32
 _PIECE, _BYTES = 1000, 2**24
 """How many records, and about how many bytes of them, are read at once."""
 GATHER_SECONDS = 60.0
-"""How long events may be in SQLite's log beside the file alone."""
+"""How long events may be only in SQLite's log beside the file."""
 
 
 class Moved(Exception):
     """Another process has added events since the last look."""
 
 
-class Event(NamedTuple):
-    """A record's place in the log, the digest of the snapshot it leaves, and what it says."""
+class Record(NamedTuple):
+    """An event's place in the log, the digest of the snapshot it leaves, and its bytes."""
 
     seq: int
     state: bytes
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 
 class Store:
-    """One study of a file, at the last event that was looked at."""
+    """One study of a file, up to the last event it has read."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, study: int, readonly: bool) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Store:
 
     @staticmethod
     def create(path: str | os.PathLike[str], name: str, body: bytes, state: bytes) -> Store:
-        """A new study with its first event and snapshot, in a new file or in one that holds studies already."""
+        """A new study with its first event and snapshot, in a new file or in one that already holds studies."""
         path = Path(path).absolute()
         if not path.parent.is_dir():
             raise StudyError(f"the directory of {path} must exist, but does not")
@@ -86,10 +86,10 @@ class Store:
         """A stored study, every record of which has been verified. Nothing is written."""
         path = Path(path).absolute()
         if not path.exists():
-            raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
+            raise StudyError(f"{path} must exist, but does not; Study.create creates a study")
         _require_whole_log(path)
         with file.failures(path):
-            connection = file.connected(path, "ro")  # which cannot write, not even what a damaged file's own log says
+            connection = file.connected(path, "ro")  # it cannot write, not even what the log of a damaged file says
             try:
                 file.require_studies(path, connection)
                 study = file.number_of(connection, name)
@@ -108,7 +108,7 @@ class Store:
         """The studies of a file."""
         path = Path(path).absolute()
         if not path.exists():
-            raise StudyError(f"{path} must exist, but does not; Study.create makes a study")
+            raise StudyError(f"{path} must exist, but does not; Study.create creates a study")
         with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
             if not file.holds_studies(path, connection):
                 return []
@@ -120,17 +120,17 @@ class Store:
         self._closed = True
 
     def refresh(self) -> bool:
-        """Go on to the last event, verifying what is new; whether there was anything."""
+        """Read up to the last event and verify what is new; whether there was anything."""
         with file.failures(self.path):
             self._require_same_file()
             connection, first = self._connection, self.count
             with file.transaction(connection, "DEFERRED"):
                 head = self._head(connection)
                 if head is None or not isinstance(head[0], int) or head[0] + 1 < first:
-                    raise StudyDamaged(f"{self.path} holds fewer events than it did: it was replaced or damaged")
+                    raise StudyDamaged(f"{self.path} holds fewer events than before: it was replaced or damaged")
                 if head[0] + 1 == first:
                     if head[1] != self._running.digest():
-                        raise StudyDamaged(f"{self.path} holds other events than it did: it was replaced or damaged")
+                        raise StudyDamaged(f"{self.path} holds other events than before: it was replaced or damaged")
                     return False
                 running, seen, last = self._running.copy(), first, b""
                 rows = connection.execute(*self._between(first, head[0]))
@@ -155,12 +155,14 @@ class Store:
             return True
 
     def append(self, body: bytes, state: bytes | None = None) -> None:
-        """Add one event after the last one that was looked at, with the snapshot it leaves if that changes.
+        """Add an event after the last one read, with the snapshot it leaves if that changes.
 
         Durable on return. `Moved` if another process was faster; then nothing is changed.
         """
         if self.readonly:
-            raise StudyError(f"the study was opened to be read, but {self.path} would have to be written")
+            raise StudyError(
+                f"the study in {self.path} must be opened for writing to change it, but was opened with readonly=True"
+            )
         after = self.state if state is None else state
         record = self._running.digest() + hashlib.sha256(after).digest() + body
         running = self._running.copy()
@@ -168,52 +170,52 @@ class Store:
         with file.failures(self.path):
             connection = self._writing()
             with file.transaction(connection):
-                seen = (self._study, self.count - 1, self._running.digest())
-                moved_on = connection.execute(
+                head = (self._study, self.count - 1, self._running.digest())
+                update = connection.execute(
                     "UPDATE heads SET seq = ?, digest = ? WHERE study = ? AND seq = ? AND digest = ?",
-                    (self.count, running.digest(), *seen),
+                    (self.count, running.digest(), *head),
                 )
-                if moved_on.rowcount != 1:
+                if update.rowcount != 1:
                     raise Moved
                 key = (self._study << _SHIFT) + self.count
                 connection.execute("INSERT INTO events VALUES (?, ?)", (key, record))
                 if state is not None:
                     connection.execute("UPDATE snapshots SET state = ? WHERE study = ?", (state, self._study))
-            self._require_same_file()  # a commit to a file that is gone is none
+            self._require_same_file()  # a commit to a deleted file does not count
             if time.monotonic() - self._gathered > GATHER_SECONDS:
                 self._gathered = time.monotonic()
                 file.gather(connection)
         self._running, self.count, self.state = running, self.count + 1, after
 
-    def events(self, first: int = 0) -> Iterator[Event]:
-        """The events from number `first` to the last one that was looked at."""
+    def records(self, first: int = 0) -> Iterator[Record]:
+        """The records from number `first` to the last one read."""
         size = 1
-        while first < self.count:  # in pieces: a query under way would keep the file at an older event
+        while first < self.count:  # in pieces, since an open query would pin the file to an older event
             last = min(first + size, self.count) - 1
-            events = self._read(first, last)
-            yield from events
+            records = self._read(first, last)
+            yield from records
             first = last + 1
-            size = max(1, min(2 * size, _PIECE, _BYTES // max(len(event.body) for event in events)))
+            size = max(1, min(2 * size, _PIECE, _BYTES // max(len(record.body) for record in records)))
 
-    def backwards(self) -> Iterator[Event]:
-        """The events from the last one that was looked at to the first."""
+    def backwards(self) -> Iterator[Record]:
+        """The records from the last one read to the first."""
         for seq in range(self.count - 1, -1, -1):
-            yield self.event(seq)
+            yield self.record(seq)
 
-    def event(self, seq: int) -> Event:
-        """Event number `seq`."""
+    def record(self, seq: int) -> Record:
+        """Record number `seq`."""
         return self._read(seq, seq)[0]
 
-    def _read(self, first: int, last: int) -> list[Event]:
+    def _read(self, first: int, last: int) -> list[Record]:
         with file.failures(self.path):
             rows = self._connection.execute(*self._between(first, last, "key, record")).fetchall()
             if len(rows) != last - first + 1:
                 raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
         base = self._study << _SHIFT
-        return [Event(key - base, record[_DIGEST : 2 * _DIGEST], record[2 * _DIGEST :]) for key, record in rows]
+        return [Record(key - base, record[_DIGEST : 2 * _DIGEST], record[2 * _DIGEST :]) for key, record in rows]
 
     def verify(self) -> None:
-        """Verify all records again, and each one's digest of those before it."""
+        """Verify all records again, and the digest that each holds of those before it."""
         with file.failures(self.path):
             running = hashlib.sha256()
             for (record,) in self._connection.execute(*self._between(0, self.count - 1)):
@@ -223,7 +225,7 @@ class Store:
             if running.digest() != self._running.digest():
                 raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
 
-    def _head(self, connection: sqlite3.Connection) -> Any:
+    def _head(self, connection: sqlite3.Connection) -> tuple[int, bytes] | None:
         return connection.execute("SELECT seq, digest FROM heads WHERE study = ?", (self._study,)).fetchone()
 
     def _between(
@@ -233,7 +235,7 @@ class Store:
         return f"SELECT {columns} FROM events WHERE key BETWEEN ? AND ? {order}", (base + first, base + last)
 
     def _what_is_damaged(self, first: int, last: int) -> str:
-        """Which event is the first that is not what was written."""
+        """Which event is the first that differs from what was written."""
         running, expected = self._running.copy() if first else hashlib.sha256(), first
         query, limits = self._between(first, last, "key, record")
         for key, record in self._connection.execute(query, limits):
@@ -241,15 +243,15 @@ class Store:
             if seq != expected:
                 return f"{self.path} is damaged: event {expected} is missing"
             if not _is_record(record):
-                return f"{self.path} is damaged: event {seq} is not what was written"
+                return f"{self.path} is damaged: event {seq} differs from what was written"
             if record[:_DIGEST] != running.digest():
-                return f"{self.path} is damaged: event {max(seq - 1, 0)} is not what was written"
+                return f"{self.path} is damaged: event {max(seq - 1, 0)} differs from what was written"
             running.update(record)
             expected += 1
-        return f"{self.path} is damaged: event {expected - (expected > last)} is not what was written"
+        return f"{self.path} is damaged: event {expected - (expected > last)} differs from what was written"
 
     def _writing(self) -> sqlite3.Connection:
-        """The connection, from the first event on one that can write."""
+        """The connection, reopened for writing at the first event written."""
         self._require_open()
         if not self._writes:
             connection = file.connected(self.path, "rw")
@@ -274,15 +276,15 @@ class Store:
 
 def _require_new(path: Path, connection: sqlite3.Connection, name: str) -> None:
     if file.number_of(connection, name) is not None:
-        raise StudyError(f"`name` must be new, but {path} has a study {name!r} already; Study.open opens it")
+        raise StudyError(f"`name` must be new, but {path} already has a study {name!r}; Study.open opens it")
 
 
 def _require_whole_log(path: Path) -> None:
-    """Refuse a file beside which SQLite's log is damaged: whoever writes to it would lose what is behind the damage."""
+    """Refuse a file whose SQLite log is damaged: writing to it would lose the events behind the damage."""
     log = Path(f"{path}-wal")
     if wal.is_damaged(log):
-        raise StudyDamaged(f"{log} is damaged: events that are in it would be lost")
+        raise StudyDamaged(f"{log} is damaged: events in it would be lost")
 
 
-def _is_record(value: Any) -> bool:
+def _is_record(value: object) -> bool:
     return isinstance(value, bytes) and len(value) > 2 * _DIGEST

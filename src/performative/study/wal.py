@@ -1,8 +1,8 @@
-"""Looks for damage in the middle of SQLite's write-ahead log.
+"""Finds damage in the middle of SQLite's write-ahead log.
 
-SQLite takes the first frame whose checksum is wrong for the end of its log, as after a crash: everything behind it is dropped
-without a word. After a crash that is one transaction that was never acknowledged. More of them are events that were, and
-are lost to a bit that changed. The format is https://www.sqlite.org/fileformat.html#walformat.
+SQLite takes the first frame with a wrong checksum for the end of its log and silently drops everything behind it. After a crash
+that is one transaction, which was never acknowledged. If there are more, they were acknowledged, and a changed bit would lose
+them. The format is described at https://www.sqlite.org/fileformat.html#walformat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MASK = 0xFFFFFFFF
 def is_damaged(log: Path) -> bool:
     """Whether at least two committed transactions lie behind what SQLite takes for the end of the log.
 
-    The log may be written to meanwhile: what looks damaged is read again.
+    Another process may be writing to the log, so what looks damaged is read again.
     """
     return all(_looks_damaged(log) for _ in range(3))
 
@@ -41,7 +41,7 @@ def _looks_damaged(log: Path) -> bool:
     frames = [_FRAME.unpack_from(data, place) for place in places]
     current = [list(frame[2:4]) == salts for frame in frames]
     last = max((index for index, ours in enumerate(current) if ours), default=-1)
-    if wrong and last < 0:  # a header that changed, before frames that belong together
+    if wrong and last < 0:  # the header was damaged, but the frames belong together
         last = len(frames) - 1 if len({frame[2:4] for frame in frames}) == 1 else -1
     for place, frame, ours in list(zip(places, frames, current, strict=True))[: last + 1]:
         if not wrong:
@@ -54,7 +54,7 @@ def _looks_damaged(log: Path) -> bool:
 
 
 def _page_size(data: bytes) -> int | None:
-    """What the header says, or None if it cannot be true."""
+    """The page size in the header, or None if the header cannot be right."""
     magic, version, page, *_ = _HEADER.unpack_from(data)
     fits = magic & ~1 == _MAGIC and version == 3007000 and 512 <= page <= 65536 and page & (page - 1) == 0
     return page if fits else None

@@ -1,0 +1,58 @@
+"""Parts of methods that had other names in earlier versions: files written then are opened, continued and verified.
+
+The digest of a state covers the names of its leaves, so these are stored under their first names. The identity of a method is
+stored under its present names, and one with the first names is translated when it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_LEAVES = {
+    ".scales.curvature": ".curvature",
+    ".scales.price": ".price",
+    ".scales.learning": ".learning",
+    ".scales.length": ".scale",
+}
+_OPTIONAL_LEAVES = {".belief.reservoir": ".belief.kept"}
+_SAFE_PATHS = {
+    "method.exploration": "method.exploration.factor",
+    "method.widest": "method.exploration.widest",
+} | {f"method.{name}": f"method.learner.{name}" for name in ("prior", "structured", "overlap", "reservoir", "memory")}
+_SAFE_PREFIXES = {"method.unmoved": "method.learner.unmoved", "method.shift": "method.learner.shift"}
+_SAFE_PARTS = {"method.learner": "LeastSquares", "method.exploration": "Fading", "method.steps": "CurvatureSteps"}
+_CLASSES = {"Pull": "PullTowards", "Nearest": "NearestFeasible", "RepeatedMinimisation": "RepeatedMinimization"}
+_PARTS = ("method", "method.safety", "method.safety.pull")
+
+
+def stored_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names under which the leaves of a state are stored."""
+    if not _LEAVES.keys() <= set(names):
+        return names
+    first = _LEAVES | _OPTIONAL_LEAVES
+    return tuple(first.get(name, name) for name in names)
+
+
+def present_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """An identity as this version would store it."""
+    values = {
+        path: _CLASSES.get(value, value) if isinstance(value, str) and path in _PARTS else value
+        for path, value in identity.items()
+    }
+    if values.get("method") != "SafePrimalDual" or "method.learner" in values:
+        return values
+    return {_present_path(path): value for path, value in values.items()} | _SAFE_PARTS
+
+
+def present_spec(text: str) -> str:
+    """A stored description with the present names of methods."""
+    return re.sub(r"""(type\s*=\s*["'])repeated_minimisation(["'])""", r"\1repeated_minimization\2", text)
+
+
+def _present_path(path: str) -> str:
+    for first, present in _SAFE_PREFIXES.items():
+        if path.startswith(first):
+            return present + path.removeprefix(first)
+    return _SAFE_PATHS.get(path, path)

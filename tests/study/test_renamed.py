@@ -1,0 +1,37 @@
+"""Names that have changed since files were first written."""
+
+from described import SPEC
+
+from performative.study.renamed import present_identity, present_spec, stored_names
+from performative.study.spec import describe
+
+
+def test_a_description_with_the_first_name_of_a_method():
+    text = SPEC.replace('type = "safe_apda"', 'type = "repeated_minimisation"')
+    assert type(describe(present_spec(text)).method).__name__ == "RepeatedMinimization"
+    assert present_spec(SPEC) == SPEC
+    assert present_identity({"method": "RepeatedMinimisation", "x": "Pull"}) == {
+        "method": "RepeatedMinimization",
+        "x": "Pull",
+    }
+
+
+def test_an_identity_of_safe_apda_under_its_first_names():
+    first = {"method": "SafePrimalDual", "method.safety": "Pull", "method.exploration": 1.0, "method.unmoved[0]": 2}
+    assert present_identity(first) == {
+        "method": "SafePrimalDual",
+        "method.safety": "PullTowards",
+        "method.exploration.factor": 1.0,
+        "method.learner.unmoved[0]": 2,
+        "method.learner": "LeastSquares",
+        "method.exploration": "Fading",
+        "method.steps": "CurvatureSteps",
+    }
+    present = present_identity(first)
+    assert present_identity(present) == present
+
+
+def test_only_states_of_safe_apda_are_stored_under_other_names():
+    scales = [f".scales.{name}" for name in ("curvature", "price", "learning", "length")]
+    assert stored_names((".aim", *scales)) == (".aim", ".curvature", ".price", ".learning", ".scale")
+    assert stored_names((".aim", *scales[:3])) == (".aim", *scales[:3])

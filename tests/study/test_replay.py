@@ -1,0 +1,25 @@
+"""`verify` computes everything again and names what differs."""
+
+import pytest
+from market import run
+
+from performative.study import NotReproduced, replay
+from performative.study.events import Noted
+
+
+def test_verify_finds_what_was_computed_differently(study):
+    run(study, 4)
+    state = study._session.log.store.state
+    study._session.log.append(Noted(8, 0.0, "forged"), state[:-1] + bytes([state[-1] ^ 1]))
+    study._session.catch_up()
+    with pytest.raises(NotReproduced, match="the numbers of the state of event 8 must be what the replay gives"):
+        study.verify()
+
+
+def test_verify_names_the_versions_where_the_numbers_come_out_differently(study, monkeypatch):
+    run(study, 2)
+    ask = study._session.calls.ask
+    monkeypatch.setattr(study._session.calls, "ask", lambda *given: tuple(part * (1 + 1e-9) for part in ask(*given)))
+    monkeypatch.setattr(replay, "__version__", "9.9")
+    with pytest.raises(NotReproduced, match=r"by up to \S+; the study was created with .* this is performative 9.9"):
+        study.verify()

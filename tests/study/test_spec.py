@@ -1,0 +1,213 @@
+"""Studies described in TOML: what a description stands for, and every error in it at once."""
+
+import re
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from described import SPEC
+
+import performative as pf
+from performative import losses
+from performative.study.spec import SpecError, describe
+
+
+def test_a_description_is_the_method_that_it_describes():
+    found = describe(SPEC)
+    assert (found.name, found.seed) == ("eu", 3)
+    problem = pf.Problem(
+        losses.Revenue(), pf.Box([0.0, 0.0], [4.0, 4.0]), [pf.constraints.Linear([1.0, 1.0], 4.0, name="cap")]
+    )
+    own = pf.safe_apda(problem, samples=5)
+    ours, theirs = jax.tree.leaves(found.method), jax.tree.leaves(own)
+    assert jax.tree.structure(found.method) == jax.tree.structure(own)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        'type = "apda"\nstep = 0.01\nwarmup = 5\nrecycle = true\nforgetting = 0.9',
+        'type = "pd_ps"\nestimation_step = 0.1',
+        'type = "repeated_gradient"\nsamples = 3',
+        'type = "repeated_minimization"',
+        'type = "two_stage"\nstage = 10',
+        'type = "one_point"\nexploration = 0.2',
+        'type = "two_point"\nstart = [1.0, 1.0]',
+        'type = "safe_apda"\nsafety = "nearest"\neffect = [[0.0, 0.0], [0.0, 0.0]]',
+    ],
+)
+def test_every_method_of_the_library_can_be_described(method):
+    text = SPEC[: SPEC.index("[method]")] + "[method]\n" + method
+    made = describe(text).method
+    assert made.problem.dimension == 2
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        'type = "squared_error"',
+        'type = "logistic"\nridge = 0.1',
+        'type = "pinball"\nlevel = 0.9',
+        'type = "portfolio_return"',
+    ],
+)
+def test_every_loss_of_the_library_can_be_described(loss):
+    text = re.sub(r'\[loss\]\ntype = "revenue"', "[loss]\n" + loss, SPEC).replace("safe_apda", "repeated_gradient")
+    assert describe(text).method.problem.dimension == 2
+
+
+def test_every_error_is_reported_at_once_with_its_key_and_value():
+    text = """
+nam = "eu"
+seed = -1
+
+[decisions]
+type = "box"
+lower = [0.0, "x"]
+
+[[constraints]]
+type = "linear"
+coefficients = [1.0, 1.0]
+bound = nan
+
+[[constraints]]
+type = "cubic"
+
+[loss]
+type = "revenue"
+costs = 3
+
+[method]
+type = "safe_apda"
+samples = 0
+reservoir = 2.5
+"""
+    with pytest.raises(SpecError) as refused:
+        describe(text)
+    assert refused.value.lines == [
+        "name: must be given",
+        "seed: must be a whole number from 0 to 9223372036854775807, but got -1",
+        "nam: unknown key, but got 'eu'",
+        "decisions.lower: must be a finite number or a list of them, but got [0.0, 'x']",
+        "decisions.upper: must be given",
+        "constraints[0].bound: must be a finite number or a list of them, but got nan",
+        "constraints[1].type: must be one of 'linear', 'quadratic', 'function', but got 'cubic'",
+        "loss.costs: unknown key, but got 3",
+        "method.samples: must be a whole number from 1 to 33554432, but got 0",
+        "method.reservoir: must be a whole number from 1 to 33554432, but got 2.5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seed = 3", "seed = ", "must be TOML"),
+        (
+            "upper = [4.0, 4.0]",
+            "upper = [4.0, -1.0]",
+            "decisions.upper: must be at least lower = [0.0, 0.0], but got [4.0, -1.0]",
+        ),
+        ("bound = 4.0", "bound = -1.0", "constraints: a decision in the set with g(θ) <= 0 must exist"),
+        (
+            "coefficients = [1.0, 1.0]",
+            "coefficients = [1.0, 1.0, 1.0]",
+            "constraints[0].coefficients: must have the length 2 of decisions.lower",
+        ),
+        ('type = "revenue"', 'type = "function"\nfunction = "no_module:loss"', "cannot be imported"),
+        ('type = "revenue"', 'type = "function"\nfunction = "math:pi"', "must be a function"),
+        ('type = "revenue"', 'type = "pinball"\nlevel = 2.0', "loss.level: must be a number > 0 and < 1, but got 2.0"),
+        ("samples = 5", "forgetting = 1.5", "method.forgetting: must be a number > 0 and <= 1, but got 1.5"),
+    ],
+)
+def test_a_description_that_makes_no_sense_is_refused(old, new, message):
+    assert old in SPEC
+    with pytest.raises(SpecError, match=re.escape(message)):
+        describe(SPEC.replace(old, new))
+
+
+def test_several_parts_that_the_library_refuses_are_all_named():
+    text = SPEC.replace("upper = [4.0, 4.0]", "upper = [-4.0, 4.0]").replace("bound = 4.0", "bound = [1.0, 2.0, 3.0]")
+    with pytest.raises(SpecError) as refused:
+        describe(text.replace('type = "revenue"', 'type = "function"\nfunction = "nowhere:loss"'))
+    assert [line.split(":")[0] for line in refused.value.lines] == ["decisions.upper", "constraints[0]", "loss"]
+
+
+def test_lists_of_other_lengths_and_a_method_that_does_not_fit_are_all_named():
+    """Each table is as it should be, but they do not go together."""
+    text = SPEC.replace("coefficients = [1.0, 1.0]", "coefficients = [1.0, 1.0, 1.0]")
+    text = text.replace('type = "revenue"', 'type = "pinball"\nlevel = 0.9')
+    with pytest.raises(SpecError) as refused:
+        describe(text + "start = [1.0]\nanchor = [1.0, 2.0, 3.0]\neffect = [[1.0, 0.0]]\n")
+    assert refused.value.lines == [
+        "loss.smoothing: must be > 0 with safe_apda, which needs a loss without kinks",
+        "constraints[0].coefficients: must have the length 2 of decisions.lower, but has 3: [1.0, 1.0, 1.0]",
+        "method.start: must have the length 2 of decisions.lower, but has 1: [1.0]",
+        "method.anchor: must have the length 2 of decisions.lower, but has 3: [1.0, 2.0, 3.0]",
+        "method.effect: must have 2 rows, one for each number of a sample, but has 1",
+    ]
+    with pytest.raises(SpecError, match=re.escape("method.start: must lie in the decision set, but got [5.0, 0.0]")):
+        describe(SPEC + "start = [5.0, 0.0]\n")
+    simplex = SPEC.replace('"box"', '"simplex"').replace("lower = [0.0, 0.0]\nupper = [4.0, 4.0]", "total = 1.0")
+    simplex = simplex.replace("coefficients = [1.0, 1.0]", "coefficients = [1.0]")
+    free = re.sub(r"\[\[constraints\]\].*(?=\[loss\])", "", simplex, flags=re.DOTALL)
+    with pytest.raises(SpecError, match="dimension: must be given, since no other key shows"):
+        describe(free)
+
+
+def test_what_no_decision_can_meet_is_named_beside_the_rest():
+    double = SPEC[SPEC.index("[[constraints]]") : SPEC.index("[loss]")]
+    start = "start = [5.0, 0.0]\nanchor = [-1.0, 1.0]\n"
+    with pytest.raises(SpecError) as refused:
+        describe(SPEC.replace("[loss]", double + "[loss]") + start)
+    assert refused.value.lines == [
+        "constraints: constraints must have different names, but got ['cap', 'cap']",
+        "method.start: must lie in the decision set, but got [5.0, 0.0]",
+        "method.anchor: must lie in the decision set, but got [-1.0, 1.0]",
+    ]
+    with pytest.raises(SpecError) as refused:
+        describe(SPEC.replace("bound = 4.0", "bound = -4.0") + start)
+    assert [line.split(":")[0] for line in refused.value.lines] == ["method.start", "method.anchor", "constraints"]
+    with pytest.raises(
+        SpecError, match=re.escape("method.anchor: must satisfy every constraint strictly, but got [4.0, 4.0]")
+    ):
+        describe(SPEC + "anchor = [4.0, 4.0]\n")
+    with pytest.raises(SpecError) as refused:
+        describe('name = "eu"\ndecisions = 3\nconstraints = [1]\nloss = 2\n[method]\ntype = 3\n')
+    assert [line.partition(", but got ")[0] for line in refused.value.lines[:3]] == [
+        "decisions: must be a table",
+        "constraints[0]: must be a table",
+        "loss: must be a table",
+    ]
+    assert refused.value.lines[3].endswith("but got 3")
+
+
+def test_what_a_users_function_does_wrong_is_a_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("broken_losses.py").write_text("def loss(theta, z):\n    return undefined\n")
+    Path("exiting_losses.py").write_text("import sys\nsys.exit(3)\n")
+    Path("wide_losses.py").write_text("def loss(theta, z):\n    return z\n")
+    Path("numpy_losses.py").write_text("import numpy\ndef loss(theta, z):\n    return numpy.sum(numpy.asarray(z))\n")
+    for module, message in (
+        ("broken_losses", "loss: NameError"),
+        ("exiting_losses", "cannot be imported: SystemExit: 3"),
+        ("wide_losses", "loss: `loss` must return a scalar"),
+        ("numpy_losses", "loss: `loss` must take a decision"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            describe(SPEC.replace('type = "revenue"', f'type = "function"\nfunction = "{module}:loss"'))
+
+
+def test_errors_are_short_and_huge_numbers_are_refused():
+    long = SPEC.replace("lower = [0.0, 0.0]", f"lower = {['x'] * 100_000}")
+    with pytest.raises(SpecError) as refused:
+        describe(long)
+    assert len(str(refused.value)) < 1000
+    for old, new in (("bound = 4.0", f"bound = 1{'0' * 400}"), ("samples = 5", "samples = 1000000000000")):
+        with pytest.raises(SpecError, match=new.split()[0]):
+            describe(SPEC.replace(old, new))
+    with pytest.raises(SpecError, match="must be TOML"):
+        describe("a = " + "[" * 100_000)

@@ -1,0 +1,99 @@
+"""Where a study stands: estimates with their errors, the predicted optimum, the history and the figure."""
+
+import numpy as np
+import pytest
+from market import EFFECT, MARKET, PROBLEM, answer, market_problem, run
+
+import performative as pf
+from performative import losses
+from performative.study import belief
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    path = tmp_path_factory.mktemp("status") / "prices.db"
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+        run(study, 400)
+        yield study
+
+
+def test_status_tells_where_the_study_stands(learned):
+    status = learned.status()
+    assert status.round == 400
+    assert status.told == 400
+    best, stable = pf.performative_optimum(PROBLEM, MARKET), pf.stable_point(PROBLEM, MARKET)
+    assert np.all(np.abs(status.effect - EFFECT) < 4 * status.effect_error)
+    assert np.all(status.effect_error < 0.3)
+    for estimate, truth in ((status.optimum, best), (status.stable, stable)):
+        np.testing.assert_allclose(estimate.decision, truth.decision, atol=0.15)
+        assert estimate.low < truth.risk < estimate.high
+        assert estimate.high - estimate.low < 0.5
+    assert status.now.risk >= status.optimum.risk - 1e-6
+    assert status.stable.risk > status.optimum.risk
+    assert status.exploration_cost > 0
+    assert status.slack["cap"] == pytest.approx(4.0 - status.decision.sum())
+    assert status.slack_history.shape == (400, 1)
+    assert status.slack_history.min() >= 0
+    assert "deploy [" in status.next_action
+    assert [w for w in status.warnings if "cap is active" in w]
+    assert not [w for w in status.warnings if "location family" in w or "drift" in w or "step" in w]
+    assert "risk optimum" in str(status)
+
+
+def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numbers(path):
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM, samples=20)) as study:
+        run(study, 2)
+        status = study.status()
+        assert status.effect_error is None
+        assert status.now.low is None
+        run(study, 5)
+        assert study.status().effect_error is not None
+
+
+def test_history_is_what_was_told(learned):
+    past = learned.history()
+    assert past.sizes == {"deployment": 400, "dimension": 2, "constraint": 1, "probe": 1, "number": 2}
+    deployment = learned.deployment(int(past["deployment"][7]))
+    np.testing.assert_array_equal(past["deployed"][7], deployment.decisions)
+    samples = answer(deployment)
+    np.testing.assert_array_equal(past["data"][7], samples.mean(axis=1))
+    np.testing.assert_allclose(past["loss"][7], -np.mean(samples[0] @ deployment.decisions[0]))
+    assert (past["told"] >= past["asked"]).all()
+    assert len(learned.plot().axes) == 4
+
+
+def test_status_and_history_before_anything_was_told(study):
+    assert study.history().sizes["deployment"] == 0
+    status = study.status()
+    assert status.told == 0
+    assert status.deployed is None
+    assert status.next_action == "ask for the next decisions"
+    assert len(study.plot().axes) == 4
+
+
+def test_status_of_a_method_without_standard_errors_is_least_squares_of_the_log(path):
+    """And of a loss with kinks, which Safe APDA refuses."""
+    problem = market_problem(loss=losses.Pinball(0.8))
+    with pf.Study.create(path, "eu", pf.apda(problem, warmup=20, exploration=0.3, start=[1.0, 1.0])) as study:
+        run(study, 100)
+        status = study.status()
+        pairs = [(d.decisions, answer(d)) for d in map(study.deployment, study.history()["deployment"].values)]
+    x = np.concatenate([np.repeat(x, z.shape[1], axis=0) for x, z in pairs])
+    z = np.concatenate([z.reshape(-1, 2) for _, z in pairs])
+    line = np.column_stack([np.ones(len(x)), x])
+    fitted, (squares, _), *_ = np.linalg.lstsq(line, z, rcond=None)
+    np.testing.assert_allclose(status.effect, fitted[1:].T, rtol=1e-6)
+    error = np.sqrt(squares / (len(x) - 3) * np.diag(np.linalg.inv(line.T @ line))[1:])
+    np.testing.assert_allclose(status.effect_error[0], error, rtol=1e-6)
+    assert status.now.low < status.now.risk < status.now.high
+    assert status.optimum.risk <= status.now.risk + 1e-6
+
+
+def test_what_is_forgotten_counts_as_little_in_the_status():
+    recent = belief.Recent()
+    for number in range(4):
+        recent.add(number, np.full((2, 1), float(number)), np.zeros((2, 1, 3)))
+    _, _, weights = recent.rows(4.0)  # 2, 4, then 4 of 4 + 2 are kept twice
+    np.testing.assert_allclose(weights, np.repeat([2 / 3, 2 / 3, 2 / 3, 1.0], 2))
+    np.testing.assert_array_equal(recent.rows(None)[2], np.ones(8))
+    assert recent.distinct_decisions() == 4
