@@ -1,6 +1,6 @@
 """`make bench`: every speed target as a ratio inside one run, on one core, in float64, random numbers and metrics included.
 
-Prints the table and writes it to benchmarks/results.md. A lane is one method at one sensitivity at one realisation.
+Prints the table and writes it to benchmarks/results.md. A lane is one method at one sensitivity at one realization.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import performative as pf
-from benchmarks.peers import numba_fused, numpy_plain, numpy_vectorised
-from performative.experiments import reproduce
+from benchmarks.peers import numba_fused, numpy_plain, numpy_vectorized
+from performative.experiments.settings import METHODS as ALL_METHODS
+from performative.experiments.settings import WARMUP, cast_of
 from performative.numerics.precision import precise
 from performative.problems import regression
+from performative.problems.instance import Instance
 from performative.simulation import engine
+from performative.simulation.worlds import make_worlds
 from performative.truth.metrics import Truth
 
 METHODS = ["apda", "pd-ps", "oracle"]
@@ -76,29 +79,27 @@ def per_lane_round(batch: engine.Batch, lanes: int, rounds: int) -> Callable[[],
     return lambda: clocked(lambda: batch.advance(batch.round + rounds)) / rounds / lanes * 1e6
 
 
-def regression_worlds() -> list[list[engine.World]]:
-    return [
-        [reproduce.make_world(regression.instance(0, r, eps, reproduce.WARMUP), METHODS) for eps in (1.0, 10.0)]
-        for r in range(REALIZATIONS)
-    ]
+def regression_instances() -> dict[float, list[Instance]]:
+    return {eps: [regression.instance(0, r, eps, WARMUP) for r in range(REALIZATIONS)] for eps in (1.0, 10.0)}
 
 
-def own_world(instance: regression.Instance) -> engine.World:
+def with_own_functions(instance: Instance) -> Instance:
     """The same problem as a user would write it: plain functions, no structure told, gradients by differentiation."""
     left, right = np.triu_indices(regression.TASKS, 1)
-    given = instance.problem.constraints[0]
+    proximity = instance.problem.constraints[0]
 
     def close(bound: jax.Array, active: jax.Array, theta: jax.Array) -> jax.Array:
         rows = theta.reshape(regression.TASKS, regression.FEATURES)
         return jnp.where(active, jnp.sum((rows[left] - rows[right]) ** 2, axis=1) - bound, -1.0)
 
+    own = jax.tree_util.Partial(OWN.setdefault("close", close), proximity.bound, proximity.active)
     problem = pf.Problem(
         own_loss,
         pf.Ball(regression.RADIUS),
-        [pf.constraints.Function(jax.tree_util.Partial(OWN.setdefault("close", close), given.bound, given.active))],
+        [pf.constraints.Function(own)],
         dimension=regression.TASKS * regression.FEATURES,
     )
-    return reproduce.make_world(instance._replace(problem=problem, truth=problem), METHODS)
+    return instance._replace(problem=problem, truth=problem)
 
 
 OWN: dict[str, Callable[..., jax.Array]] = {}
@@ -114,7 +115,7 @@ def own_loss(theta: jax.Array, z: jax.Array) -> jax.Array:
 
 def against_peers() -> list[Row]:
     """Targets 1 to 3."""
-    instances = [regression.instance(0, r, 1.0, reproduce.WARMUP) for r in range(REALIZATIONS)]
+    instances = [regression.instance(0, r, 1.0, WARMUP) for r in range(REALIZATIONS)]
     for method in METHODS:
         numba_fused.run(instances[0], method, 100, 0)  # compiles
 
@@ -123,19 +124,16 @@ def against_peers() -> list[Row]:
 
     with precise():
         lanes = REALIZATIONS * 2 * len(METHODS)
-        built_in = batch_of(regression_worlds())
-        own = batch_of(
-            [
-                [own_world(regression.instance(0, r, eps, reproduce.WARMUP)) for eps in (1.0, 10.0)]
-                for r in range(REALIZATIONS)
-            ]
-        )
+        both = regression_instances()
+        own_functions = {eps: [with_own_functions(instance) for instance in rows] for eps, rows in both.items()}
+        built_in = batch_of(make_worlds(cast_of(both, METHODS)))
+        own = batch_of(make_worlds(cast_of(own_functions, METHODS)))
         times = interleaved(
             {
                 "performative": per_lane_round(built_in, lanes, 1000),
                 "own functions": per_lane_round(own, lanes, 300),
                 "numba": averaged(lambda m: numba_fused.run(instances[0], m, 100_000, 0), 100_000),
-                "numpy vectorised": averaged(lambda m: numpy_vectorised.run(instances, m, 400, 0), 400 * REALIZATIONS),
+                "numpy vectorized": averaged(lambda m: numpy_vectorized.run(instances, m, 400, 0), 400 * REALIZATIONS),
                 "numpy plain": averaged(lambda m: numpy_plain.run(instances[0], m, 100, 0), 100),
             }
         )
@@ -146,14 +144,14 @@ def against_peers() -> list[Row]:
         _row("1. time per lane-round against a hand-fused Numba loop", ours / times["numba"], at_most=0.6),
         _row("2a. lane-rounds per second against plain NumPy", times["numpy plain"] / ours, at_least=50),
         _row(
-            "2b. the same against NumPy vectorised over 100 realisations", times["numpy vectorised"] / ours, at_least=2
+            "2b. the same against NumPy vectorized over 100 realizations", times["numpy vectorized"] / ours, at_least=2
         ),
         _row("3. a user's own functions against the built-in experiment", times["own functions"] / ours, at_most=3),
     ]
 
 
 def large_dense() -> list[Row]:
-    """Target 4: d = k = n = 1000, one realisation, against streaming the effect matrix through memory."""
+    """Target 4: d = k = n = 1000, one realization, against streaming the effect matrix through memory."""
     size, passes = 1000, 6  # read and write Â (update), read Â twice (shift and its transpose), read A for each answer
     random = np.random.default_rng(0)
     effect = random.normal(size=(size, size)) / np.sqrt(size) * 0.3
@@ -190,8 +188,8 @@ def large_loss(theta: jax.Array, z: jax.Array) -> jax.Array:
 def memory() -> list[Row]:
     """Target 5: peak memory of a worker, and that it does not grow with the rounds."""
     script = (
-        "import sys; from benchmarks.memory import peak; from performative.experiments import reproduce; "
-        "reproduce.reproduce('regression', rounds=int(sys.argv[1]), realizations=50); print(peak())"
+        "import sys; from benchmarks.memory import peak; from performative.experiments.reproduce import reproduce; "
+        "reproduce('regression', rounds=int(sys.argv[1]), realizations=50); print(peak())"
     )
     peaks = []
     for rounds in (300, 3000):
@@ -201,7 +199,7 @@ def memory() -> list[Row]:
     measured = f"{peaks[1]:.0f} MB at 3000 rounds, {grown:.2f}× that at 300"
     return [
         Row(
-            f"5. peak memory of a worker with all {len(reproduce.METHODS)} methods",
+            f"5. peak memory of a worker with all {len(ALL_METHODS)} methods",
             "under 1024 MB, not growing",
             measured,
             peaks[1] < 1024 and grown < 1.05,

@@ -1,4 +1,4 @@
-"""The full comparison, 10⁵ deployments × 20 realisations of every method on every problem.
+"""The full comparison, 10⁵ deployments × 20 realizations of every method on every problem.
 
 `python -m benchmarks.compare` runs it, writes docs/compare/, prints a table and says how long it took.
 """

@@ -20,7 +20,7 @@ from performative import steps
 from performative.constraints import Linear, Proximity
 from performative.estimators.regression import LeastSquares, Regression
 from performative.experiments.reproduce import reproduce
-from performative.exploration import Fading, Scales
+from performative.fading import Fading, Scales
 from performative.numerics.pytrees import changed, pytree
 from performative.problems import portfolio, regression
 from performative.problems.instance import random_source
@@ -251,8 +251,8 @@ def draw(rows: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     styles = [("#000000", "-"), ("#D55E00", "--"), ("#0072B2", "-."), ("#009E73", ":"), ("#CC79A7", (0, (5, 1)))]
     for axis, (name, variants) in zip(axes, rows.items(), strict=True):
-        for (label, values), (colour, dash) in zip(variants.items(), styles, strict=True):
-            axis.loglog(values["deployments"], np.abs(values["curve"]), color=colour, ls=dash, label=label)
+        for (label, values), (color, dash) in zip(variants.items(), styles, strict=True):
+            axis.loglog(values["deployments"], np.abs(values["curve"]), color=color, ls=dash, label=label)
         axis.set(title=name, xlabel="deployments", ylabel="deployed regret per deployment")
     axes[0].legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=150, metadata={"Software": None})

@@ -1,4 +1,4 @@
-"""`make scaling`: how time and memory of a run grow with its rounds, realisations, dimension, base samples and constraints.
+"""`make scaling`: how time and memory of a run grow with its rounds, realizations, dimension, base samples and constraints.
 
 Every point is a process of its own on one core. The time of a round is the slope between a short and a long run, so that
 compiling is left out; memory is the peak of the process. Prints the tables and writes them to benchmarks/scaling.md.
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "scaling.md"
 USUAL = {"rounds": 10_000, "realizations": 50, "dimension": 10, "samples": 1000, "constraints": 1, "loss": "quadratic"}
 AXES: dict[str, list[dict[str, Any]]] = {
     "rounds T": [{"rounds": rounds} for rounds in (5_000, 50_000, 500_000)],
-    "realisations R": [{"realizations": count} for count in (25, 50, 100, 200, 400)],
+    "realizations R": [{"realizations": count} for count in (25, 50, 100, 200, 400)],
     "dimension d, dense effect, R = 10": [
         {"dimension": size, "realizations": 10, "rounds": max(100, 1_000_000 // size**2)}
         for size in (10, 30, 100, 300, 1000)
@@ -91,7 +91,7 @@ def measured(point: dict[str, Any]) -> dict[str, float]:
 
 
 def exponents(sizes: list[float], values: list[float]) -> str:
-    """The slope in log-log between neighbouring points."""
+    """The slope in log-log between neighboring points."""
     slopes = np.diff(np.log(values)) / np.diff(np.log(sizes))
     return ", ".join(f"{slope:.2f}" for slope in slopes)
 
@@ -106,7 +106,7 @@ def main() -> None:
     lines = [
         "# Growth of time and memory",
         "",
-        "Printed by `make scaling`, one core. Exponents are slopes in log-log between neighbouring points.",
+        "Printed by `make scaling`, one core. Exponents are slopes in log-log between neighboring points.",
         f"A run of next to nothing peaks at {empty['memory']:.0f} MB: Python, JAX and the compiler.",
     ]
     for axis, points in AXES.items():

@@ -1,4 +1,4 @@
-"""Measured runs of both experiments under the theorem's settings against its bounds: `make theory` writes docs/theory/."""
+"""Runs of both experiments with the theorem's settings, against its bounds: `make theory` writes docs/theory/."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from matplotlib.ticker import NullFormatter
 OUT = Path(__file__).parent.parent / "docs" / "theory"
 REALIZATIONS = 20
 HORIZONS = {"regression": (200_000, 400_000, 1_000_000), "portfolio": (4_000, 20_000, 100_000, 1_000_000)}
-WHAT = {
+TITLES = {
     "regret": "average regret",
     "violation": "largest average violation",
     "parameter_error": r"$\|\hat{A}_T - A\|_F^2$",
@@ -31,7 +31,7 @@ WHAT = {
 
 
 def instances() -> dict[str, Instance]:
-    """One instance of each experiment, ε = 1; the regression's ball, made never to bind, as wide as needed: R = 2‖θ_PO‖."""
+    """One instance of each experiment, ε = 1; the regression's ball, which never binds, is narrowed to R = 2‖θ_PO‖."""
     one = regression.instance(0, 0, 1.0, 1000)
     radius = 2 * float(np.linalg.norm(one.optimum.decision))
     return {
@@ -40,15 +40,15 @@ def instances() -> dict[str, Instance]:
     }
 
 
-def compared(instance: Instance, horizons: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Measured means over realisations and bounds, at each horizon."""
+def compare(instance: Instance, horizons: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Means over realizations and bounds, at each horizon."""
     problem, environment = instance.truth, instance.environment
     constants = theory.constants(problem, environment)
     rows = []
     for rounds in horizons:
         structure = {} if instance.shift is None else {"shift": instance.shift, "effect": instance.prior}
         method = pf.apda(problem, **constants.settings(rounds), start=instance.start, **structure)
-        begun = time.monotonic()
+        started = time.monotonic()
         runs = pf.simulate({"apda": method}, environment, rounds=rounds, realizations=REALIZATIONS, seed=0)
         last = runs.isel(algorithm=0, t=-1).mean("realization")
         limits = constants.theorem(rounds)
@@ -56,7 +56,7 @@ def compared(instance: Instance, horizons: tuple[int, ...]) -> list[dict[str, An
         rows.append(
             {
                 "rounds": rounds,
-                "seconds": round(time.monotonic() - begun, 1),
+                "seconds": round(time.monotonic() - started, 1),
                 "measured": {
                     "regret": float(last["regret"]),
                     "violation": float(last["violation"].max()),
@@ -76,11 +76,11 @@ def compared(instance: Instance, horizons: tuple[int, ...]) -> list[dict[str, An
 
 
 def draw(results: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """Bounds and measurements against T; a hollow mark is the size of a negative number."""
+    """Bounds and measurements against T; a hollow mark shows the size of a negative number."""
     figure, axes = plt.subplots(len(results), 3, figsize=(10, 3 * len(results)), layout="constrained", squeeze=False)
     for row, (name, rows) in zip(axes, results.items(), strict=True):
         horizons = [item["rounds"] for item in rows]
-        for axis, (key, title) in zip(row, WHAT.items(), strict=True):
+        for axis, (key, title) in zip(row, TITLES.items(), strict=True):
             values = np.array([item["measured"][key] for item in rows])
             axis.loglog(horizons, [item["bound"][key] for item in rows], "k--", label="bound")
             axis.loglog(horizons, np.abs(values), color="#0072B2", lw=1)
@@ -99,9 +99,9 @@ def draw(results: dict[str, list[dict[str, Any]]], path: Path) -> None:
 
 
 def main() -> None:
-    """Run, write results.json and figure.png."""
+    """Run both experiments; write results.json and figure.png."""
     OUT.mkdir(parents=True, exist_ok=True)
-    results = {name: compared(instance, HORIZONS[name]) for name, instance in instances().items()}
+    results = {name: compare(instance, HORIZONS[name]) for name, instance in instances().items()}
     (OUT / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     draw(results, OUT / "figure.png")
 

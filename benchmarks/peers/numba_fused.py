@@ -1,4 +1,4 @@
-"""The regression experiment as a hand-fused Numba loop: one realisation and one method at a time, no temporaries.
+"""The regression experiment as a hand-fused Numba loop: one realization and one method at a time, no temporaries.
 
 Rows are features and columns tasks, so that the compiler's vectors run over the tasks. The base samples are reduced to
 their moments once, and only the edges that are on are visited.
@@ -80,7 +80,7 @@ def run(instance: Any, method: str, rounds: int, seed: int) -> dict[str, Any]:
 
 
 @njit(fastmath=False, error_model="numpy", inline="always")
-def _colour(factor, white, z):
+def _color(factor, white, z):
     for i in range(TASKS):
         z[0, i] = factor[0, 0, i] * white[0, i]
         z[1, i] = factor[1, 0, i] * white[0, i] + factor[1, 1, i] * white[1, i]
@@ -136,7 +136,7 @@ def _rounds(
         for p in range(WIDTH):
             for i in range(TASKS):
                 white[p, i] = rng.standard_normal()
-        _colour(factor, white, z)
+        _color(factor, white, z)
         now = _excess(curvature, best, theta, scratch)
         regret += now
         deployed_regret += now
@@ -147,7 +147,7 @@ def _rounds(
             for p in range(WIDTH):
                 for i in range(TASKS):
                     white[p, i] = rng.standard_normal()
-            _colour(factor, white, z_probe)
+            _color(factor, white, z_probe)
             zeta = 1.0 / (t + OFFSET)
             for i in range(TASKS):
                 a, b, c = u[0, i], u[1, i], u[2, i]

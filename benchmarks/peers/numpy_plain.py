@@ -1,6 +1,6 @@
 """The regression experiment in plain NumPy, as a typical research repository writes it.
 
-One realisation and one method at a time, a Python loop over rounds, tasks and edges, and the n base samples averaged in
+One realization and one method at a time, a Python loop over rounds, tasks and edges, and the n base samples averaged in
 every round as the formula says.
 """
 

@@ -42,6 +42,7 @@ _HOMES = {
     "performative_optimum": "truth.optimum",
     "performative_risk": "truth.risk",
     "PerformativeError": "errors",
+    "plot": "plotting",
     "Poisson": "environments",
     "PrimalDual": "methods.primal_dual",
     "Problem": "problem",
@@ -76,6 +77,7 @@ _MODULES = (
     "environments",
     "estimators",
     "losses",
+    "plotting",
     "problems",
     "safety",
     "sets",
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
         environments,
         estimators,
         losses,
+        plotting,
         problems,
         safety,
         sets,
@@ -156,6 +159,7 @@ if TYPE_CHECKING:
     from performative.methods.score_gradient import score_gradient
     from performative.methods.two_stage import two_stage
     from performative.methods.zeroth_order import one_point, two_point
+    from performative.plotting import plot
     from performative.problem import Problem
     from performative.sets import Ball, Box, Budget, HalfSpace, Product, Reals, Simplex
     from performative.simulation.simulate import simulate

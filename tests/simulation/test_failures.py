@@ -35,8 +35,8 @@ def test_a_step_that_is_too_large_is_reported_by_method_and_round(wild_run):
     first = int(data.failed.sel({"algorithm": "wild"}).min())
     assert len(caught) == 1
     message = str(caught[0].message)
-    assert message.startswith("method 'wild': iterates became non-finite in 3 of 3 realisations")
-    assert f"first seen in round {first};" in message
+    assert message.startswith("method 'wild': iterates became non-finite in 3 of 3 runs")
+    assert f"first seen in round {first}." in message
     assert "(step=1e+06)" in message
     assert caught[0].filename == __file__
 

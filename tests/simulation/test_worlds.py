@@ -156,7 +156,7 @@ INSTANCES = {
 def test_instances_of_different_structure_are_refused(case):
     methods, world = INSTANCES[case]
     refused(
-        "all instances must have the same structure and differ in their numbers alone, but instance 1",
+        "all instances must have the same structure and differ only in their numbers, but instance 1",
         lambda: pf.simulate(methods, world, rounds=5),
     )
 
@@ -172,7 +172,7 @@ def test_instances_with_arrays_of_different_shapes_are_refused():
 @pytest.mark.usefixtures("no_work")
 def test_methods_with_other_constraints_than_those_measured_are_refused():
     refused(
-        "`methods['apda']` must have the constraints ('low',) that are measured, but has ()",
+        "`methods['apda']` must have the measured constraints ('low',), but has ()",
         lambda: pf.simulate(METHODS, WORLD, rounds=5, problem=problem([LOW])),
     )
 
@@ -195,5 +195,5 @@ def test_one_problem_in_one_world_is_solved_once_however_many_instances(monkeypa
 
     monkeypatch.setattr(worlds, "performative_optimum", counted)
     with precise():
-        worlds.make_worlds({"apda": [pf.apda(PROBLEM, step=step) for step in (0.1, 0.2, 0.3)]}, WORLD, None, None)
+        worlds.make_worlds(worlds.Cast({"apda": [pf.apda(PROBLEM, step=step) for step in (0.1, 0.2, 0.3)]}, WORLD))
     assert len(solved) == 1

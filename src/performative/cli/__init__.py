@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from performative.cli import check, compare, reproduce, study
+from performative import __version__
+from performative.cli import check, compare, plot, reproduce, study
 
 app = typer.Typer(
     help="Decisions that change the data they are based on: performative prediction under constraints.",
@@ -12,11 +15,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (reproduce.demo, reproduce.reproduce, check.check, compare.compare):
+for command in (reproduce.demo, reproduce.reproduce, compare.compare, check.check, plot.plot):
     app.command()(command)
 app.add_typer(study.app, name="study")
 
 
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"performative {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Decisions that change the data they are based on: performative prediction under constraints."""

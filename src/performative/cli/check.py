@@ -1,4 +1,4 @@
-"""`performative check`: a report on the theory as a screen of text."""
+"""`performative check`: what the theory says about a problem."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ if TYPE_CHECKING:
 
 def check(
     problem: Annotated[
-        str, typer.Argument(help="regression, portfolio, or a Python file with `problem` and `environment`")
+        str,
+        typer.Argument(help="regression, portfolio, or a Python file that defines `problem` and `environment`."),
     ],
-    rounds: Annotated[int, typer.Option(help="T, the horizon to recommend steps for.")] = 1_000_000,
-    sensitivity: Annotated[float, typer.Option(help="ε of an experiment.")] = 1.0,
-    realization: Annotated[int, typer.Option(help="Which random instance of an experiment.")] = 0,
-    seed: Annotated[int, typer.Option(help="The seed of an experiment.")] = 0,
+    rounds: Annotated[int, typer.Option(help="T, the horizon of the steps and bounds.")] = 1_000_000,
+    sensitivity: Annotated[float, typer.Option(help="ε, for an experiment.")] = 1.0,
+    realization: Annotated[int, typer.Option(help="The random instance, for an experiment.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed, for an experiment.")] = 0,
     exploration: Annotated[float, typer.Option(help="The standard deviation of the probes.")] = 1.0,
 ) -> None:
-    """Which of the theorem's assumptions a problem meets, its constants, the steps to use and the bounds that follow."""
+    """Print a problem's constants, which of the theorem's assumptions it meets, the steps to use and the bounds."""
     from performative.theory.report import load, report
 
     try:
-        named, where = load(problem, sensitivity, seed, realization)
-        found = report(named, where, rounds, exploration)
+        loaded, environment = load(problem, sensitivity, seed, realization)
+        result = report(loaded, environment, rounds, exploration)
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
-    show(problem, found)
+    show(problem, result)
 
 
 _SYMBOLS = {
@@ -53,24 +54,24 @@ _SYMBOLS = {
     "effect_error": "‖A‖²_F",
     "multipliers": "‖λ*‖",
 }
-_MARKS = {True: "[green]holds[/]", False: "[red]fails[/]", None: "[yellow]open[/]"}
+_MARKS = {True: "[green]holds[/]", False: "[red]fails[/]", None: "[yellow]undecided[/]"}
 
 
-def show(name: str, found: Report, console: Console | None = None) -> None:
+def show(name: str, report: Report, console: Console | None = None) -> None:
     """Print a report."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from performative.experiments.reproduce import EXPERIMENTS
+    from performative.experiments.settings import EXPERIMENTS
 
     console = console or Console()
-    constants = found.constants
+    constants = report.constants
     style: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": (0, 1), "pad_edge": False, "title_justify": "left"}
     table = Table(title=f"{name}: constants", **style)
     table.add_column("", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("how it was found")
+    table.add_column("how it was computed")
     for field, symbol in _SYMBOLS.items():
         table.add_row(symbol, f"{getattr(constants, field):.5g}", constants.evidence[field])
     first, second = constants.gain
@@ -85,26 +86,26 @@ def show(name: str, found: Report, console: Console | None = None) -> None:
         table.add_row(_MARKS[item.holds], item.name, item.evidence)
     console.print(table)
     console.print(f"The theorem applies from T ≥ 32 L_g² = {constants.horizon:,}.")
-    if found.settings is not None:
+    if report.settings is not None:
         console.print(
-            f"Steps for T = {found.rounds:,}: η = 1/√T = {found.settings['step']:.4g}, δ = {found.settings['control']:.5g}, "
-            f"ζ_t = 2/({kappa.kappa1:g}·t + {2 * kappa.kappa3:g}), n = {found.settings['warmup']:,}."
+            f"Steps for T = {report.rounds:,}: η = 1/√T = {report.settings['step']:.4g}, δ = {report.settings['control']:.5g}, "
+            f"ζ_t = 2/({kappa.kappa1:g}·t + {2 * kappa.kappa3:g}), n = {report.settings['warmup']:,}."
         )
-    if found.bounds is None:
-        console.print(f"No bound at T = {found.rounds:,}: {found.reason}.")
+    if report.bounds is None:
+        console.print(f"No bound at T = {report.rounds:,}: {report.reason}.")
     else:
-        still_open = [item.name for item in constants.needed if item.holds is None]
-        condition = f"If what is open holds ({', '.join(still_open)}), the" if still_open else "The"
-        bounds, rounds = found.bounds, found.bounds.rounds
-        limited = (
+        undecided = [item.name for item in constants.needed if item.holds is None]
+        condition = f"If the undecided assumptions hold ({', '.join(undecided)}), the" if undecided else "The"
+        bounds, rounds = report.bounds, report.bounds.rounds
+        on_violation = (
             f"each average violation at most {bounds.violation / rounds:.4g}, " if constants.constraint_bound else ""
         )
         console.print(
-            f"{condition} average regret is at most {bounds.regret / rounds:.4g}, {limited}the average squared error of the "
+            f"{condition} average regret is at most {bounds.regret / rounds:.4g}, {on_violation}the average squared error of the "
             f"gradient at most {bounds.gradient_error / rounds:.4g} and of the effect at most "
             f"{bounds.parameter_error / rounds:.4g}."
         )
     if name in EXPERIMENTS:
         console.print(
-            "The paper runs it outside the theorem: η = 0.005, δ = 1, ζ_t = 1/(t + 10); δ = 1 lies below the interval's end."
+            "The paper's settings are outside the theorem: η = 0.005, ζ_t = 1/(t + 10), and δ = 1, below its interval."
         )

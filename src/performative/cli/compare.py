@@ -1,4 +1,4 @@
-"""`performative compare`."""
+"""`performative compare`: rankings of methods, as tables."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
 
 def compare(
-    problem: Annotated[
-        list[str] | None, typer.Argument(help="Names of performative.problems; all of them by default.")
-    ] = None,
+    problem: Annotated[list[str] | None, typer.Argument(help="Names of performative.problems; all by default.")] = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help="Names, comma-separated or repeated; module:function for your own; all built-in ones by default."
+            help="Names, comma-separated or repeated; module:function for your own; all built-in methods by default."
         ),
     ] = None,
     deployments: Annotated[
         int, typer.Option(help="Samples each method may ask for, warm-up and probes included.")
     ] = 10_000,
-    rounds: Annotated[int | None, typer.Option(help="So many rounds each instead of equal deployments.")] = None,
-    realizations: Annotated[int, typer.Option(help="Independent runs, on noise that all methods share.")] = 20,
+    rounds: Annotated[
+        int | None, typer.Option(help="Run so many rounds of each method instead of equal deployments.")
+    ] = None,
+    realizations: Annotated[int, typer.Option(help="Independent runs; all methods share the noise.")] = 20,
     seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; the results do not depend on it.")] = 2,
+    workers: Annotated[int, typer.Option(help="Processes; results do not depend on it.")] = 2,
     out: Out = Path("runs/compare"),
 ) -> None:
-    """Methods side by side on problems with known answers: a ranking for each problem, and a figure of them all."""
+    """Compare methods on problems with known answers: a ranking for each problem, and a figure of all."""
     from performative import comparison
 
-    names = [name for given in methods or [] for name in given.split(",") if name]
+    names = [name for item in methods or [] for name in item.split(",") if name]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise typer.BadParameter(f"`--out` must be a directory that can be written, but: {error}") from error
     try:
-        found = comparison.compare(
+        results = comparison.compare(
             problem or (),
             names,
             deployments=deployments,
@@ -53,15 +53,15 @@ def compare(
         )
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
-    _print_comparison(found)
-    if found.results:
-        comparison.write(found, out)
+    _print_comparison(results)
+    if results.results:
+        comparison.write(results, out)
         typer.echo(f"written to {out}: .nc by problem, summary.json, figure.png, figure.pdf")
     else:
         raise typer.Exit(1)
 
 
-def _print_comparison(found: Comparison) -> None:
+def _print_comparison(comparison: Comparison) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -69,12 +69,12 @@ def _print_comparison(found: Comparison) -> None:
     from performative.comparison.ranks import BROKEN, ranking
 
     console = Console()
-    for name, dataset in found.results.items():
+    for name, dataset in comparison.results.items():
         rows = ranking(dataset)
         each = dataset.attrs.get("rounds")
         table = Table(
             title=f"{name}: {dataset.attrs['deployments']} deployments" if each is None else f"{name}: {each} rounds",
-            caption=f"{dataset.sizes['realization']} realisations; ± half the width of a 95 % interval",
+            caption=f"{dataset.sizes['realization']} realizations; ± half the width of a 95 % interval",
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
             pad_edge=False,
@@ -85,7 +85,9 @@ def _print_comparison(found: Comparison) -> None:
         labels = ["regret a\ndeployment", "regret\nof θ", "largest\nviol.", "to\noptimum", "to\nstable", "s"]
         for label in labels if each is None else [*labels[:-1], "deploy-\nments"]:
             table.add_column(label, justify="right", no_wrap=True)
-        shortened = [row.method.rpartition(":")[2] for row in rows]  # a line has room for functions, not for modules
+        shortened = [
+            row.method.rpartition(":")[2] for row in rows
+        ]  # a line has room for the function, not for its module
         for row, short in zip(rows, shortened, strict=True):
             largest = max(row.deployed_violation, row.outside)
             table.add_row(
@@ -102,10 +104,10 @@ def _print_comparison(found: Comparison) -> None:
         pairs = [(row.method, other) for row in rows for other in row.alike if row.method < other]
         alike = ", ".join(f"{one} ≈ {other}" for one, other in pairs) or "none"
         console.print(
-            "† deployed decisions that break a constraint or leave Θ, by which its regret may be lower", highlight=False
+            "† deployed decisions that break a constraint or leave Θ, which may lower its regret", highlight=False
         )
-        console.print(f"cannot be told apart (paired t-tests, 5 % for all pairs together): {alike}\n", highlight=False)
-    for item in found.skipped:
+        console.print(f"not distinguishable (paired t-tests, 5 % for all pairs together): {alike}\n", highlight=False)
+    for item in comparison.skipped:
         console.print(f"{item.method} does not run on {item.problem}: {item.reason}", highlight=False, markup=False)
 
 
@@ -115,5 +117,5 @@ def _with_interval(numbers: tuple[float, float]) -> str:
 
 
 def _short(number: float, digits: int = 3) -> str:
-    """The number in few letters: 5.3e5 and not 5.3e+05."""
+    """The number in few characters: 5.3e5 rather than 5.3e+05."""
     return re.sub(r"e([-+])0*", lambda sign: "e" + sign[1].replace("+", ""), f"{number:.{digits}g}")

@@ -1,4 +1,4 @@
-"""`performative reproduce` and `performative demo`."""
+"""`performative reproduce` and `performative demo`: the paper's experiments, as tables."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ if TYPE_CHECKING:
 
 
 def demo(out: Out = Path("runs/demo")) -> None:
-    """Both experiments of the paper, small: a table in the terminal and a figure each, in about a minute."""
-    _reproduce(["regression", "portfolio"], rounds=5000, realizations=10, sensitivities=[1.0, 10.0], out=out, seed=0)
+    """Run both experiments of the paper at small scale: a table here and a figure each, in about a minute."""
+    _reproduce(["regression", "portfolio"], rounds=5000, realizations=10, out=out)
 
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="regression, portfolio or all")],
     rounds: Annotated[int | None, typer.Option(help="T, 20 000 by default.")] = None,
     realizations: Annotated[
-        int | None, typer.Option(help="Independent runs, each on a random instance of its own; 50 by default.")
+        int | None, typer.Option(help="Independent runs, each on its own random instance; 50 by default.")
     ] = None,
-    sensitivity: Annotated[
-        list[float] | None, typer.Option(help="ε; may be given several times; 1 and 10 by default.")
+    sensitivity: Annotated[list[float] | None, typer.Option(help="ε; repeat for several; 1 and 10 by default.")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names, comma-separated: apda, pd-ps, oracle, apda-recycle, safe-apda; all by default."),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; the result does not depend on it.")] = 2,
+    workers: Annotated[int, typer.Option(help="Processes; results do not depend on it.")] = 2,
     cluster: Annotated[
-        str | None, typer.Option(help="dask://host:port or ray://host:port instead of processes.")
+        str | None, typer.Option(help="dask://host:port or ray://host:port, instead of processes.")
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="The paper's scale by default: 10⁶ rounds, 100 realisations.")
+        bool, typer.Option("--full", help="The paper's scale: 10⁶ rounds and 100 realizations by default.")
     ] = False,
     out: Out = Path("runs/reproduce"),
 ) -> None:
-    """The paper's experiments: results.nc, summary.json, figure.png and figure.pdf for each, and a table here.
+    """Run the paper's experiments: results.nc, summary.json, figure.png and figure.pdf for each, and a table here.
 
-    An interrupted run, started again with the same --out, goes on where it stopped and ends with the same bits.
+    The same command resumes an interrupted run and ends with the same bits.
     """
     names = ["regression", "portfolio"] if experiment == "all" else [experiment]
     _reproduce(
@@ -48,6 +50,7 @@ def reproduce(
         rounds=(1_000_000 if full else 20_000) if rounds is None else rounds,
         realizations=(100 if full else 50) if realizations is None else realizations,
         sensitivities=sensitivity or [1.0, 10.0],
+        **({} if methods is None else {"methods": [name.strip() for name in methods.split(",")]}),
         seed=seed,
         workers=workers,
         cluster=cluster,
@@ -55,23 +58,21 @@ def reproduce(
 
 
 def _reproduce(experiments: list[str], out: Path, **settings: Any) -> None:
-    from performative.experiments import reproduce
+    from performative.experiments.files import write
+    from performative.experiments.reproduce import reproduce
 
     for name in experiments:
         directory = out / name
         try:
-            dataset = reproduce.reproduce(name, out=directory, **settings)
+            dataset = reproduce(name, out=directory, **settings)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
         except KeyboardInterrupt:
-            kept = (
-                f"what is done is in {directory / 'results.nc'}"
-                if (directory / "results.nc").exists()
-                else "nothing is recorded yet"
-            )
-            typer.echo(f"interrupted; {kept}, and the same command goes on from here", err=True)
+            results = directory / "results.nc"
+            recorded = f"results so far are in {results}" if results.exists() else "nothing is recorded yet"
+            typer.echo(f"interrupted; {recorded}; run the same command to resume", err=True)
             raise typer.Exit(130) from None
-        reproduce.write(dataset, directory)
+        write(dataset, directory)
         _print_summary(dataset, directory)
 
 
@@ -91,11 +92,11 @@ def _print_summary(dataset: xr.Dataset, directory: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from performative.experiments.reproduce import summary
+    from performative.experiments.files import summary
 
     numbers = summary(dataset)
     table = Table(
-        title=f"{numbers['experiment']}: {numbers['realizations']} realisations × {numbers['rounds']} rounds, "
+        title=f"{numbers['experiment']}: {numbers['realizations']} realizations × {numbers['rounds']} rounds, "
         f"means at the end ({numbers['seconds']:.0f} s)",
         box=box.SIMPLE_HEAD,
         padding=(0, 0),

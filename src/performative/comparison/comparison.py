@@ -1,4 +1,4 @@
-"""Methods side by side on problems with known answers: equal budgets of deployments, paired noise."""
+"""`compare`: methods side by side, with equal budgets of deployments and paired noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from performative import __version__, problems
 from performative.comparison.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
-from performative.comparison.results import Comparison, Ran, Skipped, dataset
+from performative.comparison.results import Comparison, Record, Skipped, dataset
 from performative.environments.protocol import knows_risk
 from performative.errors import NonFiniteWarning
 from performative.methods.protocol import require_method
@@ -47,9 +47,9 @@ def compare(
     """Run methods on problems with the same number of deployments each, on the same noise, and measure all of them.
 
     Args:
-        problem: names of `performative.problems`, or `Case`s of your own; by default all problems.
-        methods: names of built-in methods, `module:function` of your own, or such functions themselves, each a function of
-            the problem that returns a method; or a mapping from names to any of these. By default all built-in methods.
+        problem: names of `performative.problems`, or your own `Case`s; all problems by default.
+        methods: names of built-in methods, `module:function` for your own, or such functions themselves, each a function of
+            the problem that returns a method; or a mapping from names to any of these. All built-in methods by default.
         deployments: how many samples each method may ask the world for, warm-up and probes included.
         rounds: run so many rounds instead, however many deployments they take.
         realizations: independent runs; all methods meet the same noise in each.
@@ -57,16 +57,21 @@ def compare(
         workers: processes that share the runs. The results do not depend on it, the seconds do.
 
     Returns:
-        For each problem a dataset with dimensions (method, realization, point): `regret`, `violation` (the largest of the
+        For each problem a dataset with dimensions (algorithm, realization, point): `regret`, `violation` (the largest of the
         constraints' averages), `deployed_regret`, `deployed_violation`, `outside` (how far from Θ the farthest deployment
-        was), `distance` to the optimum, `stable_distance` to the stable point, `deployments` (method, point) and `seconds`
-        (method); and which methods could not serve it, and why.
+        was), `distance` to the optimum, `stable_distance` to the stable point, `deployments` (algorithm, point) and `seconds`
+        (algorithm); and which methods could not serve it, and why.
+
+    >>> import performative as pf
+    >>> comparison = pf.compare("revenue", ["rgd"], deployments=50, realizations=2)
+    >>> comparison.results["revenue"].deployed_regret.dims
+    ('algorithm', 'realization', 'point')
     """
-    given: list[Any] = [problem] if isinstance(problem, str | Case) else [*problem] or list(problems.names())
-    for item in given:
+    items: list[Any] = [problem] if isinstance(problem, str | Case) else [*problem] or list(problems.names())
+    for item in items:
         if not isinstance(item, str | Case):
             raise TypeError(f"`problem` must be names or Cases of performative.problems, but got {item!r}")
-    cases = [problems.get(item) if isinstance(item, str) else item for item in given]
+    cases = [problems.get(item) if isinstance(item, str) else item for item in items]
     _require_distinct("problems", [case.name for case in cases])
     for case in cases:
         if not knows_risk(case.environment):
@@ -82,23 +87,23 @@ def compare(
     tasks = []
     for case in cases:
         tasks += [Task(case, name, own, deployments, rounds, realizations, seed) for name, own in entrants.items()]
-    done = _run_all(tasks, workers)
+    outcomes = _run_all(tasks, workers)
     results = {}
     for case in cases:
-        ran = {
-            task.name: run
-            for task, run in zip(tasks, done, strict=True)
-            if task.case is case and not isinstance(run, Skipped)
+        records = {
+            task.name: outcome
+            for task, outcome in zip(tasks, outcomes, strict=True)
+            if task.case is case and not isinstance(outcome, Skipped)
         }
-        if ran:
-            results[case.name] = dataset(case, ran)
+        if records:
+            results[case.name] = dataset(case, records)
             results[case.name].attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
             results[case.name].attrs |= {"deployments": deployments} if rounds is None else {"rounds": rounds}
-    return Comparison(results, [run for run in done if isinstance(run, Skipped)])
+    return Comparison(results, [outcome for outcome in outcomes if isinstance(outcome, Skipped)])
 
 
 class Task(NamedTuple):
-    """One method on one problem: a contender by its name, or the user's `own` function of the problem."""
+    """One method on one problem: a built-in contender by its name, or `own`, your function of the problem."""
 
     case: Case
     name: str
@@ -111,22 +116,23 @@ class Task(NamedTuple):
 
 def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | None]:
     if isinstance(methods, Mapping):
-        named = [(str(name), given) for name, given in methods.items()]
+        named = [(str(name), method) for name, method in methods.items()]
     else:
         listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods) or list(CONTENDERS)
         named = [
-            (given if isinstance(given, str) else getattr(given, "__name__", repr(given)), given) for given in listed
+            (method if isinstance(method, str) else getattr(method, "__name__", repr(method)), method)
+            for method in listed
         ]
     _require_distinct("methods", [name for name, _ in named])
     entrants: dict[str, Maker | None] = {}
-    for name, given in named:
-        if isinstance(given, str):
-            made = maker(given)
-            entrants[name] = None if name == given else made
-        elif callable(given):
-            entrants[name] = on_problem(given)
+    for name, method in named:
+        if isinstance(method, str):
+            make = maker(method)
+            entrants[name] = None if name == method else make
+        elif callable(method):
+            entrants[name] = on_problem(method)
         else:
-            raise TypeError(f"`methods` must be names or functions of the problem, but {name!r} is {given!r}")
+            raise TypeError(f"`methods` must be names or functions of the problem, but {name!r} is {method!r}")
     return entrants
 
 
@@ -135,16 +141,16 @@ def _require_distinct(what: str, names: list[str]) -> None:
         raise ValueError(f"`{what}` must have different names, but got {names}")
 
 
-def _looks(method: Any, task: Task) -> tuple[list[int], list[int]]:
-    """The rounds to look at a method, as far as its budget goes, and the deployments it has made by then."""
+def _recorded_rounds(method: Any, task: Task) -> tuple[list[int], list[int]]:
+    """The rounds to record, as far as the budget goes, and the deployments made by then."""
     opening, each = _cost(method, task.case.environment)
     budget = task.deployments
     most = (budget - opening) // each if task.rounds is None else task.rounds
     if most < 1:
         raise ValueError(f"`deployments` must pay for a warm-up of {opening} and a round of {each}, but is {budget}")
     counts = np.geomspace(opening + each, opening + most * each, POINTS).round().astype(int)
-    at = sorted({max(1, min(most, int(count - opening) // each)) for count in counts} | {1, most})
-    return at, [opening + t * each for t in at]
+    rounds = sorted({max(1, min(most, int(count - opening) // each)) for count in counts} | {1, most})
+    return rounds, [opening + t * each for t in rounds]
 
 
 def _cost(method: Any, environment: Any) -> tuple[int, int]:
@@ -155,7 +161,7 @@ def _cost(method: Any, environment: Any) -> tuple[int, int]:
     return (first, second) if opens else (0, first)
 
 
-def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:
+def _run_all(tasks: list[Task], workers: int) -> list[Record | Skipped]:
     """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
     if workers == 1 or len(tasks) < 2:
         return _run_group(tasks)
@@ -164,51 +170,51 @@ def _run_all(tasks: list[Task], workers: int) -> list[Ran | Skipped]:
         groups = [[task] for task in tasks]
     largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
     with warnings.catch_warnings():
-        # Compiled programs add up, and a process that holds many of them is replaced.
+        # Compiled programs add up; a process that holds many of them is replaced.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
-        ran = list(in_processes(_run_group, [groups[index] for index in largest_first], workers))
-    by_group = dict(zip(largest_first, ran, strict=True))
-    return [run for index in range(len(groups)) for run in by_group[index]]
+        outcomes = list(in_processes(_run_group, [groups[index] for index in largest_first], workers))
+    by_group = dict(zip(largest_first, outcomes, strict=True))
+    return [outcome for index in range(len(groups)) for outcome in by_group[index]]
 
 
-def _run_group(tasks: list[Task]) -> list[Ran | Skipped]:
+def _run_group(tasks: list[Task]) -> list[Record | Skipped]:
     """Tasks one after the other; the unit of a problem is measured once."""
     scales: dict[str, Scale] = {}
-    done = []
+    outcomes = []
     for task in tasks:
         if task.case.name not in scales:
             scales[task.case.name] = scale_of(task.case, task.deployments if task.rounds is None else task.rounds)
-        done.append(_run(task, scales[task.case.name]))
-    return done
+        outcomes.append(_run(task, scales[task.case.name]))
+    return outcomes
 
 
-def _run(task: Task, scale: Scale) -> Ran | Skipped:
+def _run(task: Task, scale: Scale) -> Record | Skipped:
     begun = time.monotonic()
     try:
         method = (task.own or maker(task.name))(task.case, scale)
         require_method(f"methods[{task.name!r}]", method)
-        rounds, deployments = _looks(method, task)
+        rounds, deployments = _recorded_rounds(method, task)
         runs = _simulated(method, task, rounds)
     except (ValueError, TypeError) as error:
         return Skipped(task.case.name, task.name, str(error))
-    except Exception as error:  # a mistake in a method of the user's must not cost the results of the others
+    except Exception as error:  # a mistake in one method must not cost the results of the others
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"
         return Skipped(task.case.name, task.name, f"it failed with {type(error).__name__} at {place}: {error}")
-    kept = runs.sel({"t": rounds})
-    decision = kept["decision"].values
+    runs = runs.sel({"t": rounds})
+    decision = runs["decision"].values
     stable = task.case.stable
     nowhere = np.full(decision.shape[:2], np.nan)
     variables = {
-        "regret": kept["regret"].values,
-        "deployed_regret": kept["deployed_regret"].values,
-        "violation": np.max(kept["violation"].values, axis=-1, initial=-np.inf),
-        "deployed_violation": kept["deployed_violation"].values,
-        "outside": kept["outside"].values,
+        "regret": runs["regret"].values,
+        "deployed_regret": runs["deployed_regret"].values,
+        "violation": np.max(runs["violation"].values, axis=-1, initial=-np.inf),
+        "deployed_violation": runs["deployed_violation"].values,
+        "outside": runs["outside"].values,
         "distance": np.linalg.norm(decision - task.case.optimum.decision, axis=-1),
         "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
     }
-    return Ran(variables, deployments, time.monotonic() - begun)
+    return Record(variables, deployments, time.monotonic() - begun)
 
 
 def _simulated(method: Any, task: Task, rounds: list[int]) -> xr.Dataset:

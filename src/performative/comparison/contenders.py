@@ -1,4 +1,4 @@
-"""Who takes part in a comparison, and with which settings: every method gets the theory's rates in the unit of the problem."""
+"""The methods that are compared and their settings: every method gets the theory's rates in the unit of the problem."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from performative.loading import load
 from performative.methods.confidence_bounds import confidence_bounds
 from performative.methods.paper import apda, oracle, pd_ps
 from performative.methods.perfgd import perfgd
+from performative.methods.protocol import Method
 from performative.methods.repeated_gradient import repeated_gradient
 from performative.methods.repeated_minimization import repeated_minimization
 from performative.methods.safe_apda import safe_apda
@@ -20,9 +21,11 @@ from performative.methods.score_gradient import score_gradient
 from performative.methods.two_stage import two_stage
 from performative.methods.zeroth_order import one_point, two_point
 from performative.numerics.precision import in_float64
+from performative.problem import Problem
 from performative.problems import Case
 
-Maker = Callable[[Case, "Scale"], Any]
+Maker = Callable[[Case, "Scale"], Method]
+"""Makes a method for a problem, in the unit of the problem."""
 
 
 class Scale(NamedTuple):
@@ -30,8 +33,8 @@ class Scale(NamedTuple):
 
     `curvature` is the mean of |the eigenvalues| of ∇²PR at the optimum, so that η = T^(−1/2)/curvature is the theorem's step
     whatever unit the loss has; `reach` is how far probes go, half of sup‖θ‖ over √d, at most 1; `sensitivity` is by how much the
-    mean loss changes per unit of the deployed decision, a fifth more than the most found on Θ; `deployments` is T. Every built-in
-    method but safe APDA is told these, a user's own the problem alone.
+    mean loss changes per unit of the deployed decision, a fifth more than the largest value found on Θ; `deployments` is T. Every
+    built-in method except safe APDA is told these; your own methods are told the problem alone.
     """
 
     curvature: float
@@ -58,15 +61,14 @@ def scale_of(case: Case, deployments: int) -> Scale:
     """The unit of a problem, from its truth."""
     risk, problem = jax.jit(case.environment.risk(case.problem)), case.problem
     best = jnp.asarray(case.optimum.decision)
-    bent = np.abs(np.linalg.eigvalsh(np.asarray(jax.jit(jax.hessian(risk))(best))))
+    curvatures = np.abs(np.linalg.eigvalsh(np.asarray(jax.jit(jax.hessian(risk))(best))))
     points = jnp.asarray([*problem.decisions.spread(problem.dimension, 40), np.asarray(best)])
-    felt = jax.jit(jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None)))(
-        points, points
-    )  # each on the data of each
+    # The gradient in the deployed decision, of each point on the data that each point brings.
+    slopes = jax.jit(jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None)))(points, points)
     return Scale(
-        curvature=max(float(np.mean(bent)), 1e-3),
+        curvature=max(float(np.mean(curvatures)), 1e-3),
         reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.dimension)))),
-        sensitivity=1.2 * float(np.max(np.linalg.norm(felt, axis=-1))) + 1e-3,
+        sensitivity=1.2 * float(np.max(np.linalg.norm(slopes, axis=-1))) + 1e-3,
         deployments=deployments,
     )
 
@@ -75,16 +77,16 @@ def _location(case: Case) -> dict[str, Any]:
     return {"shift": case.shift, "effect": case.prior}
 
 
-def _apda(case: Case, scale: Scale, **options: Any) -> Any:
+def _apda(case: Case, scale: Scale, **options: Any) -> Method:
     common = {"step": scale.step(), "warmup": scale.warmup, "exploration": scale.reach, **_location(case)}
     return apda(case.problem, **common, **options)
 
 
-def _pd_ps(case: Case, scale: Scale) -> Any:
+def _pd_ps(case: Case, scale: Scale) -> Method:
     return pd_ps(case.problem, step=scale.step(), warmup=scale.warmup, exploration=scale.reach, **_location(case))
 
 
-def _oracle(case: Case, scale: Scale) -> Any:
+def _oracle(case: Case, scale: Scale) -> Method:
     if case.known_effect is None:
         raise ValueError("the world must be a location family to hand over its effect")
     return oracle(
@@ -92,7 +94,7 @@ def _oracle(case: Case, scale: Scale) -> Any:
     )
 
 
-def _perfgd(case: Case, scale: Scale) -> Any:
+def _perfgd(case: Case, scale: Scale) -> Method:
     if case.family is None:
         raise ValueError("the family of the data must be known")
     memory = max(2 * case.problem.dimension, 50)
@@ -107,7 +109,7 @@ def _perfgd(case: Case, scale: Scale) -> Any:
     )
 
 
-def _score(case: Case, scale: Scale) -> Any:
+def _score(case: Case, scale: Scale) -> Method:
     if case.density is None:
         raise ValueError("the density must be known")
     return score_gradient(case.problem, log_density=case.density, step=scale.step())
@@ -144,7 +146,7 @@ CONTENDERS: dict[str, Maker] = {
 
 
 def maker(name: str) -> Maker:
-    """The contender of this name, or the user's own `module:function`, a function of the problem that returns a method."""
+    """The contender of this name, or your own `module:function`, a function of the problem that returns a method."""
     if name in CONTENDERS:
         return CONTENDERS[name]
     if not all(name.partition(":")):
@@ -152,6 +154,6 @@ def maker(name: str) -> Maker:
     return on_problem(load("methods", name))
 
 
-def on_problem(function: Callable[[Any], Any]) -> Maker:
+def on_problem(function: Callable[[Problem], Method]) -> Maker:
     """A contender from a function of the problem alone."""
     return lambda case, scale: function(case.problem)

@@ -1,4 +1,4 @@
-"""Who is better: a ranking that says when two methods are not distinguishable."""
+"""Which method is better: a ranking that says which methods it cannot distinguish."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 LEVEL = 0.05
-"""The chance, for all pairs together, of telling two equal methods apart."""
+"""The chance, for all pairs together, of finding a difference between two equal methods."""
 BROKEN = 1e-6
-"""The largest deployed violation, and distance from Θ, that counts as none."""
+"""Deployed violations and distances from Θ up to this count as none."""
 FAR = 1e100
-"""What is larger has left the finite numbers: its square would."""
+"""Anything larger counts as not finite: its square would overflow."""
 _AT_THE_END = (
     "deployed_regret",
     "regret",
@@ -51,11 +51,16 @@ class Row(NamedTuple):
 
 
 def ranking(dataset: xr.Dataset) -> list[Row]:
-    """Methods by their regret per deployment, those first that no other beats.
+    """Methods by their regret per deployment; those that no other method beats come first.
 
-    A method's rank is 1 plus the number of methods that are better by a paired t-test over realisations, at 5 % for all pairs
-    together (Holm 1979); `alike` names those it cannot be told apart from. Methods with the same rank are in the order of
-    their means, those that left the finite numbers last.
+    A method's rank is 1 plus the number of methods that are better by a paired t-test over realizations, at 5 % for all pairs
+    together (Holm 1979); `alike` names those it cannot be distinguished from. Methods of the same rank are sorted by their means;
+    those whose numbers were not finite come last.
+
+    >>> import performative as pf
+    >>> comparison = pf.compare("revenue", ["rgd", "rrm"], deployments=50, realizations=2)
+    >>> [row.rank for row in pf.comparison.ranking(comparison.results["revenue"])][0]
+    1
     """
     from scipy import stats
 
@@ -63,7 +68,7 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
     final = {variable: dict(zip(names, dataset[variable].values[..., -1], strict=True)) for variable in _AT_THE_END}
     seconds = dict(zip(names, dataset["seconds"].values.tolist(), strict=True))
     values = final["deployed_regret"]
-    finite = [name for name in names if np.all(np.abs(values[name]) < FAR)]  # which is false for what is not a number
+    finite = [name for name in names if np.all(np.abs(values[name]) < FAR)]  # false for NaN
     pairs = []
     for one, other in itertools.combinations(finite, 2):
         apart = values[one] - values[other]
@@ -72,10 +77,10 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
         pairs.append((chance, one, other))
     better: dict[str, set[str]] = {name: set() for name in names}
     alike: dict[str, set[str]] = {name: set() for name in names}
-    told = True
+    distinct = True
     for index, (chance, one, other) in enumerate(sorted(pairs)):
-        told = told and chance <= LEVEL / (len(pairs) - index)
-        if not told:
+        distinct = distinct and chance <= LEVEL / (len(pairs) - index)
+        if not distinct:
             alike[one].add(other)
             alike[other].add(one)
         else:
@@ -84,10 +89,10 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
     quantile = float(stats.t.ppf(0.975, dataset.sizes["realization"] - 1))
 
     def interval(variable: str, name: str) -> tuple[float, float]:
-        drawn = final[variable][name]
-        size = float(np.max(np.abs(drawn)))
-        size = size if math.isfinite(size) and size > 0 else 1.0  # squares of what is immense would not be finite
-        return float(np.mean(drawn)), quantile * size * float(np.std(drawn / size, ddof=1)) / math.sqrt(len(drawn))
+        values = final[variable][name]
+        size = float(np.max(np.abs(values)))
+        size = size if math.isfinite(size) and size > 0 else 1.0  # squares of immense numbers would not be finite
+        return float(np.mean(values)), quantile * size * float(np.std(values / size, ddof=1)) / math.sqrt(len(values))
 
     rows = [
         Row(

@@ -15,6 +15,7 @@ from performative.comparison.ranks import ranking
 from performative.plotting.comparison import comparison_figure
 from performative.plotting.style import save
 from performative.problems import Case
+from performative.simulation.dataset import described
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,19 +39,19 @@ class Comparison(NamedTuple):
     skipped: list[Skipped]
 
 
-class Ran(NamedTuple):
-    """What a task gave: each variable (realization, point), the deployments at each point, and the seconds it took."""
+class Record(NamedTuple):
+    """One method on one problem: each variable (realization, point), the deployments at each point, and the seconds it took."""
 
     variables: dict[str, np.ndarray[Any, Any]]
     deployments: list[int]
     seconds: float
 
 
-def dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:
-    """All methods of one problem; shorter records are filled up with what is not a number."""
+def dataset(case: Case, records: Mapping[str, Record]) -> xr.Dataset:
+    """All methods of one problem; shorter records are padded with NaN."""
     import xarray as xr
 
-    points = max(len(run.deployments) for run in ran.values())
+    points = max(len(record.deployments) for record in records.values())
 
     def filled(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.pad(
@@ -58,25 +59,28 @@ def dataset(case: Case, ran: Mapping[str, Ran]) -> xr.Dataset:
         )
 
     variables: dict[str, Any] = {
-        name: (("algorithm", "realization", "point"), np.stack([filled(run.variables[name]) for run in ran.values()]))
+        name: (
+            ("algorithm", "realization", "point"),
+            np.stack([filled(record.variables[name]) for record in records.values()]),
+        )
         for name in VARIABLES
     }
     variables["deployments"] = (
         ("algorithm", "point"),
-        np.stack([filled(np.asarray(run.deployments)) for run in ran.values()]),
+        np.stack([filled(np.asarray(record.deployments)) for record in records.values()]),
     )
-    variables["seconds"] = (("algorithm",), [run.seconds for run in ran.values()])
-    dataset = xr.Dataset(variables, {"algorithm": list(ran)})
+    variables["seconds"] = (("algorithm",), [record.seconds for record in records.values()])
+    dataset = xr.Dataset(variables, {"algorithm": list(records)})
     dataset.attrs = {"problem": case.name, "title": case.title, "reference": case.reference}
-    return dataset
+    return described(dataset)
 
 
 def write(comparison: Comparison, directory: Path) -> None:
     """`<problem>.nc` for each problem, `summary.json`, `figure.png` and `figure.pdf`."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, dataset in comparison.results.items():
-        called = re.sub(r"[^-.,\w ]", "_", name)  # a name of the user's may hold what a file's may not
-        dataset.to_netcdf(directory / f"{called}.nc", engine="netcdf4")
+        stem = re.sub(r"[^-.,\w ]", "_", name)  # not every name can be that of a file
+        dataset.to_netcdf(directory / f"{stem}.nc", engine="netcdf4")
     (directory / "summary.json").write_text(json.dumps(summary(comparison), indent=2) + "\n")
     figure = comparison_figure(comparison.results)
     for suffix in ("png", "pdf"):
@@ -84,7 +88,7 @@ def write(comparison: Comparison, directory: Path) -> None:
 
 
 def summary(comparison: Comparison) -> dict[str, Any]:
-    """The rankings and the methods that did not run, as plain numbers and strings; None for what is not finite."""
+    """The rankings and the methods that did not run, as plain numbers and strings; None for numbers that are not finite."""
     rows = {
         name: [row._asdict() | {"broke": row.broke} for row in ranking(data)]
         for name, data in comparison.results.items()

@@ -1,8 +1,8 @@
 """Figures of datasets; nothing here computes anything."""
 
 from performative.plotting.comparison import comparison_figure
-from performative.plotting.runs import experiment_figure
-from performative.plotting.study import figure as study_figure
+from performative.plotting.plot import plot
+from performative.plotting.runs import runs_figure
 from performative.plotting.style import save
 
-__all__ = ["comparison_figure", "experiment_figure", "save", "study_figure"]
+__all__ = ["comparison_figure", "plot", "runs_figure", "save"]

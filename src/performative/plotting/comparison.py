@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
-    """For each problem, the regret per deployment of every method as deployments grow: the mean over realisations."""
+    """For each problem, the regret per deployment of every method as deployments grow: the mean and a 10–90 % band."""
     from matplotlib.figure import Figure
 
     methods = list(dict.fromkeys(str(name) for dataset in results.values() for name in dataset.algorithm.values))
     columns = min(4, len(results) + 1)
     rows = -(-(len(results) + 1) // columns)
     figure = Figure(figsize=(4.6 * columns, 3.6 * rows), layout="constrained")
-    figure.suptitle("Regret of every deployment, per deployment: mean over realisations, 10–90 % band")
+    figure.suptitle("Regret of every deployment, per deployment: mean over realizations, 10–90 % band")
     panels = figure.subplots(rows, columns, squeeze=False).reshape(-1)
     handles: dict[str, Any] = {}
     for axes, dataset in zip(panels, results.values(), strict=False):
@@ -32,11 +32,11 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
             values = dataset["deployed_regret"].sel({"algorithm": name}).values
             shown = np.isfinite(count) & np.all(np.isfinite(values), axis=0) & (np.mean(values, axis=0) > 0)
             low, high = np.quantile(values, [0.1, 0.9], axis=0)
-            colour = COLORS[m % len(COLORS)]
+            color = COLORS[m % len(COLORS)]
             (line,) = axes.plot(
                 np.where(shown, count, np.nan),
                 np.where(shown, np.mean(values, axis=0), np.nan),
-                color=colour,
+                color=color,
                 linestyle=DASHES[(m // len(COLORS)) % len(DASHES)],
                 marker=MARKERS[m % len(MARKERS)],
                 fillstyle="full" if m < len(COLORS) else "none",
@@ -45,7 +45,7 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
                 linewidth=1.3,
             )
             axes.fill_between(
-                np.where(shown, count, np.nan), np.maximum(low, 1e-300), high, color=colour, alpha=0.10, linewidth=0
+                np.where(shown, count, np.nan), np.maximum(low, 1e-300), high, color=color, alpha=0.10, linewidth=0
             )
             handles.setdefault(str(name), line)
         drawn = np.concatenate([line.get_ydata() for line in axes.lines])

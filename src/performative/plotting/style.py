@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Okabe–Ito colours ordered by lightness; dashes and markers tell the curves apart without colour.
+# Okabe–Ito colors ordered by lightness; dashes and markers tell the curves apart without color.
 COLORS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1, 1, 1)))
@@ -17,5 +17,8 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1, 1, 1)))
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure without dates, so that the same data give the same file."""
-    metadata: dict[str, Any] = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-    figure.savefig(path, dpi=150, metadata=metadata)
+    import matplotlib as mpl
+
+    without_date: dict[str, Any] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+    with mpl.rc_context({"svg.hashsalt": "performative"}):
+        figure.savefig(path, dpi=150, metadata=without_date.get(path.suffix, {"Software": None}))

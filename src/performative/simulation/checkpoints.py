@@ -1,4 +1,4 @@
-"""What a batch keeps on the disk, so that an interrupted run resumes."""
+"""Checkpoints: what a batch keeps on disk, so that an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from performative.simulation.jobs import Job, Piece, Recorded
 
 
 def finished_so_far(job: Job) -> Piece | None:
-    """What a checkpoint of this very job holds, without running anything."""
+    """What the checkpoint of this job has recorded; None if there is no checkpoint."""
     if job.checkpoint is None or not job.checkpoint.exists():
         return None
     stored = _load(job)
@@ -26,14 +26,14 @@ def finished_so_far(job: Job) -> Piece | None:
 
 
 def fingerprint(job: Job) -> str:
-    """A digest of everything the result of a job depends on, but for the machine."""
+    """A digest of everything the result of a job depends on, except the machine."""
     described = [describe([world.methods, world.environment, world.truth]) for row in job.worlds for world in row]
     whole = [__version__, jax.__version__, described, list(job.realizations), job.seed, job.rounds]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
 
 def resume(job: Job, batch: Batch) -> list[Recorded]:
-    """Put a batch where its checkpoint stopped; what was recorded until then."""
+    """Put a batch where its checkpoint stopped, and return what was recorded until then."""
     if job.checkpoint is None or not job.checkpoint.exists():
         return []
     stored = _load(job)
@@ -44,7 +44,7 @@ def resume(job: Job, batch: Batch) -> list[Recorded]:
 
 
 def save(job: Job, batch: Batch, recorded: list[Recorded]) -> None:
-    """Write the checkpoint of a batch, the old one staying until the new one is on the disk."""
+    """Write the checkpoint of a batch, keeping the old one until the new one is on disk."""
     if job.checkpoint is None:
         return
     job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -67,11 +67,11 @@ def _load(job: Job) -> dict[str, Any]:
             stored = {name: archive[name] for name in ("round", "fingerprint", *archive)}
     except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"the checkpoint {job.checkpoint} cannot be read: {error}; delete it to start afresh"
+            f"the checkpoint {job.checkpoint} cannot be read: {error}; delete it to start again"
         ) from error
     if str(stored["fingerprint"]) != fingerprint(job):
         raise ValueError(
-            f"the checkpoint {job.checkpoint} is of another run (other numbers, settings or versions); "
+            f"the checkpoint {job.checkpoint} belongs to another run (different numbers, settings or versions); "
             "choose another directory or delete it"
         )
     return stored

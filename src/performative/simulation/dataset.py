@@ -1,16 +1,17 @@
-"""The dataset of a simulation."""
+"""The dataset of a simulation: its dimensions, and what each of its variables means."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from performative.errors import NonFiniteWarning
-from performative.simulation.engine import World
-from performative.simulation.jobs import Piece
+from performative.methods.protocol import Method
+from performative.simulation.jobs import Job, Piece
+from performative.simulation.worlds import Cast
 from performative.validation import whole
 
 if TYPE_CHECKING:
@@ -18,6 +19,68 @@ if TYPE_CHECKING:
 
 
 _DIMENSIONS = {"violation": ("constraint",), "decision": ("coordinate",), "multipliers": ("constraint",)}
+
+
+def _meaning(long_name: str, description: str, units: str | None = None) -> dict[str, str]:
+    return {"long_name": long_name, "description": description} | ({} if units is None else {"units": units})
+
+
+_OF_LOSS = "units of the loss"
+VARIABLES = {
+    "t": _meaning("round t", "The recorded rounds; the warm-up, round 0, is not one of them.", "rounds"),
+    "algorithm": _meaning("algorithm", "The names of the methods, as they were given."),
+    "realization": _meaning("realization", "Independent runs; all methods meet the same noise in each."),
+    "constraint": _meaning("constraint", "The names of the constraints."),
+    "variant": _meaning("variant", "The labels of the variants, which share the noise."),
+    "sensitivity": _meaning("sensitivity ε", "The size of the effect of a decision on the data."),
+    "regret": _meaning(
+        "regret Reg(t)/t",
+        "Mean over rounds 1..t of PR(θ_s) − PR(θ_PO), at θ_s alone; negative where θ_s is infeasible.",
+        _OF_LOSS,
+    ),
+    "violation": _meaning(
+        "violation Vio(t)/t",
+        "Mean over rounds 1..t of g(θ_s), signed: rounds inside a constraint cancel rounds outside it.",
+    ),
+    "deviation": _meaning(
+        "deviation ‖θ_t − θ_PO‖²", "Squared Euclidean distance of θ_t from the performative optimum."
+    ),
+    "estimation_error": _meaning(
+        "estimation error ‖Â_t − A‖²", "Squared Frobenius norm of the error of the estimated effect."
+    ),
+    "deployed_regret": _meaning(
+        "regret per deployment",
+        "Mean of PR(θ) − PR(θ_PO) over every deployment so far, probes and warm-up included, weighted by samples.",
+        _OF_LOSS,
+    ),
+    "deployed_violation": _meaning(
+        "largest violation deployed",
+        "Largest max_i g_i(θ)⁺ over every deployment so far, probes and warm-up included; 0 if all were feasible.",
+    ),
+    "outside": _meaning(
+        "distance outside Θ", "Euclidean distance from Θ of the farthest deployment so far; 0 if none left Θ."
+    ),
+    "deployments": _meaning(
+        "deployments", "Samples asked of the world so far, probes and warm-up included.", "samples"
+    ),
+    "decision": _meaning("decision θ_t", "The decision of round t, before exploration."),
+    "multipliers": _meaning("multipliers λ_{t+1}", "The multipliers of the constraints that round t left behind."),
+    "failed": _meaning(
+        "first round not finite", "The first recorded round whose iterates were not finite; 0 if none.", "rounds"
+    ),
+    "relative_regret": _meaning("relative regret Reg(t)/(t·Reg(1))", "`regret` divided by its value in round 1."),
+    "relative_violation": _meaning(
+        "relative violation Vio_m(t)/(t·|Vio_m(1)|)",
+        "`violation` of the last active constraint, signed, divided by its absolute value in round 1.",
+    ),
+    "worst_violation": _meaning(
+        "worst violation", "The largest `violation` of all constraints, a signed mean over rounds."
+    ),
+    "distance": _meaning("distance to the optimum", "Euclidean distance of θ_t from the performative optimum."),
+    "stable_distance": _meaning("distance to the stable point", "Euclidean distance of θ_t from the stable point."),
+    "seconds": _meaning("running time", "Wall-clock time of the method, compilation included.", "s"),
+}
+"""The attributes of every variable that a dataset of the library holds."""
 
 
 def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:
@@ -31,12 +94,17 @@ def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:
     return sorted({1, rounds, *chosen})
 
 
-def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realizations: int) -> xr.Dataset:
-    """The pieces of all batches as one dataset, with a dimension `variant`."""
+def to_dataset(cast: Cast, jobs: Sequence[Job], pieces: Sequence[Piece]) -> xr.Dataset:
+    """The pieces of the first so many jobs as one dataset, its methods in the order they were given.
+
+    Pieces of an interrupted run hold fewer rounds than their jobs.
+    """
     import xarray as xr
 
-    names = list(world.methods)
-    variables = {}
+    world, labels = jobs[0].worlds[0][0], cast.variants()
+    names, rounds = list(world.methods), jobs[0].rounds[: len(pieces[0])]
+    realizations = sum(len(job.realizations) for job, _ in zip(jobs, pieces, strict=False))
+    variables: dict[str, Any] = {}
     for variable in pieces[0][0][names[0]]:
         extra = _DIMENSIONS.get(variable, ())
         values = np.stack(
@@ -44,7 +112,7 @@ def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realiza
                 np.concatenate([np.stack([at[name][variable] for at in piece]) for piece in pieces], axis=-1)
                 for name in names
             ]
-        )  # (method, round, ..., variant, realization)
+        )  # (algorithm, t, ..., variant, realization)
         variables[variable] = (
             ("variant", "algorithm", "realization", "t", *extra),
             np.moveaxis(values, (-2, -1), (0, 2)),
@@ -60,20 +128,29 @@ def to_dataset(world: World, pieces: Sequence[Piece], rounds: list[int], realiza
         "t": rounds,
         "constraint": list(world.truth.problem.constraint_names),
     }
-    return xr.Dataset(variables, coordinates)
+    dataset = xr.Dataset(variables, coordinates).sel({"algorithm": list(cast.methods)})
+    dataset = dataset.isel(variant=0) if labels is None else dataset.assign_coords(variant=labels)
+    return described(dataset)
 
 
-def report_failures(dataset: xr.Dataset, world: World) -> None:
-    """Warn of every method whose iterates left the finite numbers: when, how often, and the likely cause."""
+def described(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset, each of its variables with a `long_name`, its `units` where it has any, and a `description`."""
+    for name in dataset.variables:
+        dataset[name].attrs |= VARIABLES.get(str(name), {})
+    return dataset
+
+
+def report_failures(dataset: xr.Dataset, methods: Mapping[str, Method]) -> None:
+    """Warn of every method whose iterates stopped being finite: when, how often, and the likely cause."""
     for name in dataset.algorithm.values:
-        failed = dataset.failed.sel({"algorithm": name}).values
+        failed = dataset.failed.sel({"algorithm": name}).values.reshape(-1)
         if np.any(failed > 0):
-            step = getattr(world.methods[name], "step", None)
+            step = getattr(methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
             warnings.warn(
-                f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} realisations, first "
-                f"seen in round {failed[failed > 0].min()}; a step that is too large{size}, an estimation step that is, or "
-                "samples that are not finite are the likely causes. What was recorded while metrics were finite is kept.",
+                f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} runs, first "
+                f"seen in round {failed[failed > 0].min()}. Likely causes: a step{size} or an estimation step that is too "
+                "large, or samples that are not finite. Metrics recorded before that are kept.",
                 NonFiniteWarning,
                 stacklevel=4,
             )

@@ -1,7 +1,7 @@
-"""The compiled loop: all methods, variants and realisations of a batch advance together, round by round.
+"""The compiled loop: ask, sample, tell and tally, for all methods, variants and realizations of a batch together.
 
-Randomness is a function of the seed, the realisation and the round, and of nothing else: chunks, workers and the order of
-methods cannot change a result.
+Randomness is a function of the seed, the realization and the round alone: chunks, workers and the order of methods cannot
+change a result.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_
 from performative.numerics.lanes.values import Same
 from performative.numerics.pytrees import pytree, same_structure
 from performative.numerics.randomness import fold_in, new_key, normals_from
-from performative.truth.metrics import Tally, record
+from performative.truth.metrics import Tally, Truth, record
 
 BLOCK = 8
 """Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
 FEW = 10
-"""Realisations whose warm-up is computed at once, at most."""
+"""The most realizations whose warm-up is computed at once."""
 
 
 @pytree()
 class World:
-    """What one realisation consists of, apart from chance: the methods, the environment and the truth."""
+    """What one realization consists of, apart from chance: the methods, the environment and the truth."""
 
-    methods: Any
+    methods: dict[str, Any]
     environment: Any
-    truth: Any
+    truth: Truth
 
 
 @pytree()
 class Run:
-    """One method under way: its state and its tally."""
+    """One method on its way: its state and its tally."""
 
     state: Any
-    tally: Any
+    tally: Tally
 
 
 Runs = dict[str, Run]
 
 
 class Noise(NamedTuple):
-    """The randomness of one round of one realisation, shared by all methods.
+    """The randomness of one round of one realization, shared by all methods.
 
     The first key and `asking` are for asking, the other keys and the rows of `answers` for the world's answers: standard normal
-    numbers, as many as the method and the environment that need most of them take.
+    numbers, as many as the most demanding method and environment take.
     """
 
-    keys: Any
-    asking: Any
-    answers: Any
+    keys: Array
+    asking: Array
+    answers: Array
 
 
 @pytree("places", "tree")
@@ -67,8 +67,8 @@ class Packed:
     know, say) is one array: a round reads less memory, and a large table is not copied for every lane.
     """
 
-    arrays: Any
-    places: Any
+    arrays: tuple[Any, ...]
+    places: tuple[int, ...]
     tree: Any
 
     @staticmethod
@@ -76,16 +76,16 @@ class Packed:
         """The worlds packed; they must differ in their numbers alone."""
         rows = same_structure(worlds)
         arrays: list[Any] = []
-        places, known = [], {}
+        places, positions = [], {}
         for leaves in zip(*rows, strict=True):
             first = leaves[0]
             alike = all(leaf is first or _same_bits(leaf, first) for leaf in leaves)
             array = first if alike else np.stack(leaves, axis=-1)
             identity = (alike, array.shape, array.dtype, array.tobytes())
-            if identity not in known:
-                known[identity] = len(arrays)
+            if identity not in positions:
+                positions[identity] = len(arrays)
                 arrays.append(Same(array) if alike else array)
-            places.append(known[identity])
+            places.append(positions[identity])
         return Packed(tuple(arrays), tuple(places), jax.tree.structure(worlds[0]))
 
     def part(self, lanes: np.ndarray[Any, Any]) -> Packed:
@@ -103,9 +103,9 @@ def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
 
 
 class Batch:
-    """A batch of realisations under way. Its lanes are all variants of all its realisations, variant by variant.
+    """A batch of realizations on its way. Its lanes are all variants of all its realizations, variant by variant.
 
-    `worlds` holds for each realisation its variants, the worlds that share one noise (one per sensitivity, say).
+    For each realization, `worlds` holds its variants: the worlds that share one noise (one per sensitivity, say).
     """
 
     def __init__(self, worlds: Sequence[Sequence[World]], realizations: Sequence[int], seed: int) -> None:
@@ -124,11 +124,11 @@ class Batch:
 
     @property
     def runs(self) -> Runs:
-        """All methods under way, their arrays with the lanes last."""
+        """All methods on their way, their arrays with the lanes last."""
         return self._reached[1]
 
     def restore(self, round: int, runs: Runs) -> None:
-        """Go back or forth to where an earlier batch was."""
+        """Continue from where an earlier batch was."""
         self._reached = (round, runs)
 
     def advance(self, stop: int) -> None:
@@ -137,14 +137,14 @@ class Batch:
         self._reached = (stop, jax.block_until_ready(advanced))
 
     def _begun(self, opening: tuple[str, ...]) -> Runs:
-        """The runs after round 0, a few realisations at a time: a warm-up holds all its samples at once."""
+        """The runs after round 0, a few realizations at a time: a warm-up holds all its samples at once."""
         variants, realizations = self._shape
         few = max(size for size in range(1, FEW + 1) if realizations % size == 0)
         pieces = []
         for first in range(0, realizations, few):
-            chosen = np.arange(first, first + few)
-            lanes = (chosen + realizations * np.arange(variants)[:, None]).reshape(-1)
-            pieces.append(_begin(self._world.part(lanes), self._keys[chosen], variants, opening))
+            rows = np.arange(first, first + few)
+            lanes = (rows + realizations * np.arange(variants)[:, None]).reshape(-1)
+            pieces.append(_begin(self._world.part(lanes), self._keys[rows], variants, opening))
         return jax.block_until_ready(_joined(pieces, variants))
 
     def snapshot(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
@@ -154,16 +154,16 @@ class Batch:
 
 
 def first_answer(environment: Any, decision: Array, seed: int, realization: int, n: int) -> Array:
-    """The n samples (n, k) that round 0 of a realisation observes at `decision`."""
+    """The n samples (n, k) that round 0 of a realization observes at `decision`."""
     keys = round_keys(jax.random.fold_in(new_key(seed), realization), 0, answers=1)
     return environment.sample(keys[1], decision, n)
 
 
 @functools.cache
 def compiler_options() -> dict[str, str]:
-    """Options of XLA that pay here, where this version of it knows them.
+    """Compiler options that pay here, if this version of XLA knows them.
 
-    Its library for reductions is made for large arrays; left to it, the short sums of a round take most of the time.
+    XLA's library for reductions is made for large arrays; with it, the short sums of a round take most of the time.
     """
     options = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
     try:
@@ -202,7 +202,7 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
 
 @functools.partial(jax.jit, static_argnames="variants")
 def _joined(pieces: list[Runs], variants: int) -> Runs:
-    """The runs of all realisations, variant by variant."""
+    """The runs of all realizations, variant by variant."""
 
     def joined(*leaves: Array) -> Array:
         apart = [leaf.reshape(*leaf.shape[:-1], variants, leaf.shape[-1] // variants) for leaf in leaves]
@@ -212,7 +212,7 @@ def _joined(pieces: list[Runs], variants: int) -> Runs:
 
 
 def _settled(runs: Runs) -> Runs:
-    """The same numbers in the types they keep from the first round on, so that later rounds need not be compiled anew."""
+    """The same numbers in the types they keep from the first round on, so that later rounds are not compiled again."""
     return jax.tree.map(lambda leaf: lax.convert_element_type(leaf, leaf.dtype), runs)
 
 
@@ -268,15 +268,15 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
             decisions = method.ask(state, noise.keys[0])
         wanted = method.wanted(state)
         samples = jnp.stack([answer(decisions[index], index, wanted) for index in range(decisions.shape[0])])
-        told = method.tell(state, decisions, samples)
-        after[name] = Run(told, run.tally.after_round(world.truth, state.decision, decisions, wanted, t))
+        next_state = method.tell(state, decisions, samples)
+        after[name] = Run(next_state, run.tally.after_round(world.truth, state.decision, decisions, wanted, t))
     return after
 
 
 def _noise(keys: Array, answers: int, asking: int, size: int, rounds: Array, once: Any) -> Noise:
-    """The randomness of some rounds, the first axis, of each realisation, the last axis: `standard_normal` of each key.
+    """The randomness of some rounds, the first axis, of each realization, the last axis: `standard_normal` of each key.
 
-    Of the keys only their words are computed, in loops that run `once`: XLA would otherwise compute them anew for every number.
+    Of the keys only their words are computed, in loops that run `once`: otherwise XLA would compute them again for every number.
     """
 
     def settled(words: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -317,7 +317,7 @@ def _needs(world: World, runs: Runs) -> tuple[int, int, int]:
 
 
 def _repeated(noise: Noise, copies: int) -> Noise:
-    """The same noise for each variant of a realisation."""
+    """The same noise for each variant of a realization."""
     if copies == 1:
         return noise
     return jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, axis=-1), noise)

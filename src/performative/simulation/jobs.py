@@ -1,4 +1,4 @@
-"""Jobs: batches of realizations, with everything their result depends on."""
+"""Jobs: how realizations are divided into batches, with everything their result depends on."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from performative.numerics.pytrees import plain_classes
 from performative.simulation.engine import World
 
 LANES = 50
-"""Realisations in one batch. Fixed, so that results do not depend on how many workers share the batches."""
+"""Realizations in one batch: a fixed number, so that results do not depend on how many workers share the batches."""
 Recorded = dict[str, dict[str, np.ndarray[Any, Any]]]
 Piece = list[Recorded]
-"""What a batch has to show: snapshots at the first so many recorded rounds."""
+"""The result of a batch: snapshots at its recorded rounds, or at the first of them if it was interrupted."""
 
 
 class Job(NamedTuple):
-    """A batch to run: the worlds of each realisation (one per variant), and everything its result depends on."""
+    """A batch to run: the worlds of each realization (one per variant), and everything its result depends on."""
 
     worlds: list[list[World]]
     realizations: range
@@ -39,8 +39,8 @@ def make_jobs(
     chunk: int | None,
     directory: Path | None,
 ) -> list[Job]:
-    """Realisation r runs on instance r modulo their number; batches are stretches of `batch` realisations."""
-    # JAX arrays would be read back in single precision by a worker process, NumPy arrays are not.
+    """Realization r runs on instance r modulo their number; a batch is a stretch of `batch` realizations."""
+    # A worker process would read JAX arrays back in single precision, but not NumPy arrays.
     worlds = [[jax.device_get(world) for world in row] for row in worlds]
     jobs = []
     for first in range(0, realizations, batch):

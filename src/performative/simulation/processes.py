@@ -1,4 +1,4 @@
-"""Work shared out between processes, here or on a cluster."""
+"""Worker processes, here or on a Dask or Ray cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 def in_processes(function: Callable[[T], Result], things: Iterable[T], workers: int) -> Iterator[Result]:
-    """function(thing) for all things, in order, by so many processes of one core each."""
+    """function(thing) for each thing, in order, by so many processes with one core each."""
     import joblib
 
     calls = (joblib.delayed(_on_one_core)(pack((function, thing))) for thing in things)
@@ -24,13 +24,13 @@ def in_processes(function: Callable[[T], Result], things: Iterable[T], workers: 
 
 
 def _on_one_core(packed: bytes) -> Any:
-    os.environ.setdefault("NPROC", "1")  # XLA's threads, which would stand in the way of the other processes'
+    os.environ.setdefault("NPROC", "1")  # or XLA's threads would compete with those of the other processes
     function, thing = unpack(packed)
     return function(thing)
 
 
 def pack(thing: Any) -> bytes:
-    """Anything as bytes for another process, the user's own functions and classes included."""
+    """Anything as bytes for another process, your own functions and classes included."""
     import cloudpickle
 
     return cloudpickle.dumps(thing)

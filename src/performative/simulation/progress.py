@@ -8,7 +8,7 @@ from typing import Any
 
 
 def ignore(rounds: int) -> None:
-    """Batches in other processes report when they are done."""
+    """Show nothing."""
 
 
 class progress_bar:

@@ -1,4 +1,4 @@
-"""Runs jobs, here or in other processes, and keeps them in checkpoints on the way."""
+"""Runs jobs, here or in other processes, and writes checkpoints on the way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from performative.simulation.processes import cluster_backend, in_processes, pac
 from performative.simulation.progress import ignore, progress_bar
 
 SAVE_EVERY = 10.0
-"""Seconds between checkpoints: what a killed process loses at most, next to the compiled call under way."""
+"""Seconds between checkpoints: the most that a killed process loses, apart from the compiled call it is in."""
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, progress: bool | None, cluster: str | None = None) -> list[Piece]:
@@ -34,19 +34,19 @@ def run_jobs(jobs: Sequence[Job], workers: int, progress: bool | None, cluster: 
 
 def run_job(job: Job, advance: Callable[[int], None] | None = None) -> Piece:
     """Run a batch to its end, from its checkpoint if there is one."""
-    tell = advance or ignore
+    report = advance or ignore
     make_known(job.plain)
     with precise():
         batch = Batch(job.worlds, job.realizations, job.seed)
         recorded = resume(job, batch)
-        tell(batch.round - 1)
+        report(batch.round - 1)
         saved = time.monotonic()
         try:
             for target in job.rounds[len(recorded) :]:
                 for stop in _stops(batch.round, target + 1, job.chunk):
-                    ran = stop - batch.round
+                    rounds = stop - batch.round
                     batch.advance(stop)
-                    tell(ran)
+                    report(rounds)
                     if time.monotonic() - saved > SAVE_EVERY:
                         save(job, batch, recorded)
                         saved = time.monotonic()

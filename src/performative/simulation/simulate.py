@@ -1,25 +1,34 @@
-"""The one loop: several methods on the same noise, many realisations at once, metrics on the way."""
+"""`simulate`: several methods on the same noise, many realizations at once, metrics on the way."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from performative import __version__
 from performative.numerics.precision import in_float64
 from performative.provenance import describe
+from performative.simulation.checkpoints import finished_so_far
 from performative.simulation.dataset import recorded_rounds, report_failures, to_dataset
-from performative.simulation.jobs import LANES, make_jobs
+from performative.simulation.jobs import LANES, Job, make_jobs
+from performative.simulation.processes import check_cluster
 from performative.simulation.runner import run_jobs
-from performative.simulation.worlds import make_worlds
+from performative.simulation.worlds import Cast, make_worlds
 from performative.validation import MOST_SEED, whole
 
 if TYPE_CHECKING:
     import xarray as xr
+
+PARTIAL = "partial.nc"
+"""Where, in the directory of its checkpoints, an interrupted run leaves the dataset recorded so far."""
+_MOST_NUMBERS = 10**6
+"""Attributes hold arrays number by number up to so many in all, and by their digests beyond."""
 
 
 @in_float64
@@ -35,6 +44,7 @@ def simulate(
     optimum: Any = None,
     outside: bool = False,
     workers: int = 1,
+    cluster: str | None = None,
     batch: int = LANES,
     chunk: int | None = None,
     progress: bool | None = None,
@@ -42,46 +52,66 @@ def simulate(
 ) -> xr.Dataset:
     """Run methods against an environment and return their metrics as an `xarray.Dataset`.
 
-    All methods meet the same noise: it is a function of the seed, the realisation and the round alone.
+    All methods meet the same noise: it is a function of the seed, the realization and the round alone.
+
+    A method, `environment`, `problem` and `optimum` may each be a list: one instance per realization. Each may also be a mapping
+    from labels: one *variant* per label (a sensitivity, say). Variants share the noise too, and the dataset gets a dimension
+    `variant`.
 
     Args:
-        methods: `{"name": method}`. A list of methods of one structure is one instance per realisation.
-        environment: the world, or a list of worlds, one per realisation.
+        methods: `{"name": method}`. Instances and variants of a method must have one structure and differ in numbers alone.
+        environment: the world that answers.
         rounds: T.
-        realizations: how many independent runs; by default as many as there are instances. With more realisations than
-            instances, realisation r runs on instance r modulo their number.
+        realizations: how many independent runs; by default as many as there are instances. With more realizations than
+            instances, realization r runs on instance r modulo their number.
         seed: the seed of all randomness.
         record: how many log-spaced rounds to record, or the rounds themselves; the first and the last always are.
-        problem: the problem (or list) that metrics are taken on, where it is not the one the methods know.
-        optimum: the `Solution` (or list) to measure against; by default it is computed.
-        outside: record also how far from Θ the farthest deployment was; it takes a projection for each.
-        workers: processes that share the batches of realisations. The result does not depend on it.
-        batch: realisations in one batch. Another number changes results by rounding (up to 1e-10).
+        problem: the problem that metrics are taken on, where it is not the one the methods know.
+        optimum: the `Solution` to measure against; computed by default.
+        outside: also record how far from Θ the farthest deployment was; this takes a projection for each.
+        workers: processes that share the batches of realizations. The result does not depend on it.
+        cluster: `dask://host:port` or `ray://host:port`, to run the batches there instead of in processes here.
+        batch: realizations in one batch. Another number changes results by rounding (up to 1e-10).
         chunk: the most rounds in one compiled call; results do not depend on it.
         progress: show a progress bar; by default if standard error is a terminal.
-        checkpoint: a directory to keep the run in on the way; called again with it, an interrupted run goes on and ends
-            with the same bits.
+        checkpoint: a directory to keep the run in on the way. The same call resumes an interrupted run and ends with the
+            same bits; what was recorded before the interruption is in `partial.nc` there.
 
     Returns:
-        A dataset with dimensions (method, realization, round[, constraint | coordinate]) and the variables `regret`,
+        A dataset with dimensions ([variant,] algorithm, realization, t[, constraint | coordinate]) and the variables `regret`,
         `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`, `decision`,
-        `multipliers` at the recorded rounds, and `failed` (method, realization), the first recorded round whose iterates
-        were not finite, 0 if none. Its attributes hold everything needed to run it again.
+        `multipliers` at the recorded rounds, and `failed` ([variant,] algorithm, realization), the first recorded round whose
+        iterates were not finite, 0 if none. Each variable describes itself in its attributes; those of the dataset hold
+        everything needed to run it again.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> markets = {
+    ...     label: pf.LocationFamily(pf.Gaussian([4.0], [[0.1]]), [[effect]])
+    ...     for label, effect in {"loyal": -1.0, "fickle": -2.0}.items()
+    ... }
+    >>> runs = pf.simulate({"apda": pf.apda(problem, warmup=10)}, markets, rounds=20, realizations=3)
+    >>> runs.regret.dims
+    ('variant', 'algorithm', 'realization', 't')
+    >>> runs.sel(variant="fickle", algorithm="apda").decision.isel(t=-1).shape
+    (3, 1)
     """
     rounds, seed = whole("rounds", rounds, 1), whole("seed", seed, 0, MOST_SEED)
     batch, workers = whole("batch", batch, 1), whole("workers", workers, 1)
     if chunk is not None:
         chunk = whole("chunk", chunk, 1)
+    if cluster is not None:
+        check_cluster(cluster)
     recorded = recorded_rounds(rounds, record)
     if realizations is not None:
         realizations = whole("realizations", realizations, 1)
-    worlds = make_worlds(methods, environment, problem, optimum, outside)
+    cast = Cast(methods, environment, problem, optimum)
+    worlds = make_worlds(cast, outside)
     realizations = realizations or len(worlds)
     directory = None if checkpoint is None else Path(checkpoint)
-    jobs = make_jobs([[world] for world in worlds], realizations, seed, recorded, batch, chunk, directory)
-    pieces = run_jobs(jobs, workers, progress)
-    dataset = to_dataset(worlds[0], pieces, recorded, realizations).isel(variant=0)
-    dataset.attrs = {
+    jobs = make_jobs(worlds, realizations, seed, recorded, batch, chunk, directory)
+    attributes = {
         "performative": __version__,
         "jax": jax.__version__,
         "rounds": rounds,
@@ -89,18 +119,32 @@ def simulate(
         "seed": seed,
         "batch": batch,
         "record": recorded,
-        "methods": json.dumps({name: _described(methods[name]) for name in methods}),
-        "environment": json.dumps(_described(environment)),
-        "problem": json.dumps(_described(problem)),
-        "optimum": json.dumps(_described(optimum)),
+        **_provenance(cast),
     }
-    dataset = dataset.sel({"algorithm": list(methods)})
-    report_failures(dataset, worlds[0])
+    try:
+        pieces = run_jobs(jobs, workers, progress, cluster)
+    except KeyboardInterrupt:
+        if directory is not None:
+            _keep_partial(jobs, cast, attributes, directory)
+        raise
+    dataset = to_dataset(cast, jobs, pieces).assign_attrs(attributes)
+    report_failures(dataset, worlds[0][0].methods)
+    if directory is not None:
+        (directory / PARTIAL).unlink(missing_ok=True)
     return dataset
 
 
-def _described(given: Any) -> Any:
-    """In full: arrays with all their numbers, up to a million of them each."""
-    if isinstance(given, list | tuple):
-        return [describe(item, most=10**6) for item in given]
-    return describe(given, most=10**6)
+def _provenance(cast: Cast) -> dict[str, str]:
+    """Every part of the cast, as JSON."""
+    numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(cast._asdict()))
+    described = describe(cast._asdict(), most=_MOST_NUMBERS if numbers <= _MOST_NUMBERS else 64)
+    return {name: json.dumps(part) for name, part in described.items()}
+
+
+def _keep_partial(jobs: list[Job], cast: Cast, attributes: dict[str, Any], directory: Path) -> None:
+    """Write the recorded rounds that every batch begun so far has reached."""
+    pieces = [piece or [] for piece in itertools.takewhile(bool, map(finished_so_far, jobs))]
+    if pieces:
+        reached = min(len(piece) for piece in pieces)
+        dataset = to_dataset(cast, jobs, [piece[:reached] for piece in pieces])
+        dataset.assign_attrs(attributes).to_netcdf(directory / PARTIAL, engine="netcdf4")

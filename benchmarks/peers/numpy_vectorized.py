@@ -1,7 +1,7 @@
-"""The regression experiment in NumPy, carefully vectorised over realisations.
+"""The regression experiment in NumPy, carefully vectorized over realizations.
 
-Realisations lie on the last axis, where every loop of NumPy is long and contiguous; the base samples are replaced by their
-moments, and the noise of many rounds is drawn and coloured at once.
+Realizations lie on the last axis, where every loop of NumPy is long and contiguous; the base samples are replaced by their
+moments, and the noise of many rounds is drawn and colored at once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run(instances: Sequence[Any], method: str, rounds: int, seed: int) -> dict[s
     for begin in range(1, rounds + 1, BLOCK):
         block = min(BLOCK, rounds + 1 - begin)
         probes = rng.standard_normal((block, TASKS, FEATURES, lanes)) if learns else None
-        noise = _coloured(n.factor, rng.standard_normal((block, 2 if learns else 1, TASKS, FEATURES + 1, lanes)))
+        noise = _colored(n.factor, rng.standard_normal((block, 2 if learns else 1, TASKS, FEATURES + 1, lanes)))
         for k in range(block):
             apart = differences(theta)
             g, now = constraints(apart), excess(theta)
@@ -111,7 +111,7 @@ def run(instances: Sequence[Any], method: str, rounds: int, seed: int) -> dict[s
     }
 
 
-def _coloured(factor: Any, white: Any) -> Any:
+def _colored(factor: Any, white: Any) -> Any:
     """Lower triangular factors (10, 4, 4, R) times white noise (..., 10, 4, R), in place from the last row up."""
     for p in reversed(range(FEATURES + 1)):
         white[..., p, :] *= factor[:, p, p]
@@ -125,7 +125,7 @@ def _warmup(n: Numbers, rng: np.random.Generator) -> tuple[Any, Any]:
     lanes = n.start.shape[-1]
     total, squares = np.zeros((TASKS, FEATURES + 1, lanes)), np.zeros((TASKS, FEATURES + 1, FEATURES + 1, lanes))
     for _ in range(0, WARMUP, 50):
-        z = _coloured(n.factor, rng.standard_normal((50, TASKS, FEATURES + 1, lanes)))
+        z = _colored(n.factor, rng.standard_normal((50, TASKS, FEATURES + 1, lanes)))
         total += z.sum(axis=0)
         squares += np.einsum("bipr,biqr->ipqr", z, z)
     return total / WARMUP, squares / WARMUP

@@ -1,5 +1,6 @@
-"""Results that must not depend on how a run is cut up, and the barrier between methods and truth."""
+"""`simulate`: results do not depend on how a run is divided, variants share the noise, and methods cannot see the truth."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -8,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import performative as pf
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
+from performative.simulation import simulate as simulating
 
 VARIABLES = ("regret", "violation", "deviation", "estimation_error", "deployed_regret", "decision", "multipliers")
 
@@ -55,14 +58,13 @@ def test_order_of_methods_does_not_change_a_bit(small, reference):
     problem, world, effect = small
     shuffled = dict(reversed(methods(problem, effect).items()))
     again = pf.simulate(shuffled, world, rounds=60, realizations=6, seed=3, batch=3)
-    assert list(again.method.values) == list(shuffled)
+    assert list(again.algorithm.values) == list(shuffled)
     assert_identical(reference, again.sel({"algorithm": reference.algorithm.values}))
 
 
-@pytest.mark.parametrize("batch", [1, 6])
-def test_another_batch_size_changes_rounding_alone(small, reference, batch):
+def test_another_batch_size_changes_rounding_alone(small, reference):
     problem, world, effect = small
-    again = pf.simulate(methods(problem, effect), world, rounds=60, realizations=6, seed=3, batch=batch)
+    again = pf.simulate(methods(problem, effect), world, rounds=60, realizations=6, seed=3, batch=1)
     for name in VARIABLES:
         np.testing.assert_allclose(again[name], reference[name], rtol=1e-10, atol=1e-10)
 
@@ -87,7 +89,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(small, reference, tmp_path,
 
     def interrupted(self, stop):
         calls.append(stop)
-        if len(calls) in (9, 30):
+        if len(calls) in (9, 60):
             raise KeyboardInterrupt
         advance(self, stop)
 
@@ -95,12 +97,71 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(small, reference, tmp_path,
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             pf.simulate(methods(problem, effect), world, **run)
+    with xr.open_dataset(tmp_path / "partial.nc") as partial:  # the second batch was interrupted
+        assert partial.sizes["realization"] == 6
+        assert 1 < partial.sizes["t"] < reference.sizes["t"]
+        assert_identical(reference.sel(t=partial["t"].values), partial)
     assert_identical(reference, pf.simulate(methods(problem, effect), world, **run))
+    assert not (tmp_path / "partial.nc").exists()
     count = len(calls)
     assert_identical(reference, pf.simulate(methods(problem, effect), world, **run))
     assert len(calls) == count  # nothing was left to run
-    with pytest.raises(ValueError, match="of another run"):
+    with pytest.raises(ValueError, match="belongs to another run"):
         pf.simulate(methods(problem, effect), world, **{**run, "seed": 4})
+
+
+def test_what_an_interrupted_run_leaves_starts_with_the_first_batch(small, tmp_path, monkeypatch):
+    """A later batch that is ahead of the first must not pass for it."""
+    problem, world, _ = small
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    pieces = iter([[], [{"not": "the first"}]])
+    monkeypatch.setattr(simulating, "run_jobs", interrupted)
+    monkeypatch.setattr(simulating, "finished_so_far", lambda _: next(pieces))
+    with pytest.raises(KeyboardInterrupt):
+        pf.simulate({"apda": pf.apda(problem)}, world, rounds=2, realizations=2, batch=1, checkpoint=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_variants_share_the_noise_and_agree_with_runs_of_their_own(small):
+    """Two worlds, and two steps that go with them: each variant gives what it gives alone."""
+    problem, world, effect = small
+    worlds = {"weak": world, "strong": pf.LocationFamily(world.base, 2.0 * effect)}
+    steps = {"weak": 0.05, "strong": 0.01}
+    made = {label: pf.apda(problem, warmup=20, step=step) for label, step in steps.items()}
+    options = {"rounds": 60, "realizations": 3, "seed": 3}
+    together = pf.simulate({"apda": made}, worlds, **options)
+    assert together.regret.dims == ("variant", "algorithm", "realization", "t")
+    assert list(together["variant"].values) == ["weak", "strong"]
+    for label in worlds:
+        alone = pf.simulate({"apda": made[label]}, worlds[label], **options)
+        for name in VARIABLES:
+            np.testing.assert_allclose(together[name].sel(variant=label), alone[name], rtol=1e-10, atol=1e-10)
+    assert set(json.loads(together.attrs["environment"])) == {"weak", "strong"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"a": {"x", "y"}, "b": {"x"}}, "mappings of variants must have the same keys, at least one"),
+        ({"a": set(), "b": set()}, "mappings of variants must have the same keys, at least one"),
+    ],
+)
+def test_variants_that_do_not_fit_together_are_refused(small, labels, message):
+    problem, world, _ = small
+    methods, worlds = (
+        dict.fromkeys(sorted(labels[name]), thing) for name, thing in (("a", pf.apda(problem)), ("b", world))
+    )
+    with pytest.raises(ValueError, match=message):
+        pf.simulate({"apda": methods}, worlds, rounds=5)
+
+
+def test_variants_of_different_numbers_of_instances_are_refused(small):
+    problem, world, _ = small
+    with pytest.raises(ValueError, match=r"the same number of instances, but got \[2, 3\]"):
+        pf.simulate({"apda": pf.apda(problem)}, {"x": [world] * 2, "y": [world] * 3}, rounds=5)
 
 
 def test_simulation_agrees_with_asking_and_telling_by_hand(small, reference):
@@ -149,14 +210,14 @@ def test_no_method_but_the_oracle_needs_the_truth(small, reference):
     problem, world, effect = small
     learning = {name: method for name, method in methods(problem, effect).items() if name != "oracle"}
     blind = pf.simulate(learning, SealedTree(world), rounds=60, realizations=6, seed=3, batch=3)
-    seen = reference.sel({"algorithm": list(learning)})
-    np.testing.assert_allclose(blind.decision, seen.decision, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(blind.violation, seen.violation, rtol=0, atol=1e-9)
+    measured = reference.sel({"algorithm": list(learning)})
+    np.testing.assert_allclose(blind.decision, measured.decision, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(blind.violation, measured.violation, rtol=0, atol=1e-9)
     assert np.all(np.isnan(blind.regret))
 
 
 def test_instances_of_their_own_for_each_realization(small):
-    """A list of problems and worlds runs as one batch, each realisation on its own instance."""
+    """A list of problems and worlds runs as one batch, each realization on its own instance."""
     problem, _, effect = small
     worlds = [
         pf.LocationFamily(pf.Gaussian([1.0 + 0.1 * i, 1.2, 0.8], 0.1 * np.eye(3)), (0.5 + i) * effect) for i in range(3)
@@ -202,8 +263,6 @@ def test_global_settings_stay_and_arithmetic_is_float64_under_float32(tmp_path):
 
 
 def test_attributes_tell_how_to_run_it_again(reference):
-    import json
-
     assert reference.attrs["seed"] == 3
     assert reference.attrs["rounds"] == 60
     described = json.loads(reference.attrs["methods"])

@@ -1,0 +1,34 @@
+"""The command as a whole: its version, its help, and what it imports for them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import performative
+from performative.cli import app
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_version_stands_in_one_place():
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output == f"performative {performative.__version__}\n"
+    tracked = [*ROOT.glob("src/**/*.py"), ROOT / "pyproject.toml"]
+    written = [path for path in tracked if re.search(rf"\b{re.escape(performative.__version__)}\b", path.read_text())]
+    assert written == [ROOT / "src" / "performative" / "__init__.py"]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["study", "--help"], ["reproduce", "--help"]])
+def test_help_and_version_do_not_import_the_heavy_libraries(words):
+    code = (
+        f"import sys; from typer.testing import CliRunner; from performative.cli import app; "
+        f"assert CliRunner().invoke(app, {words}).exit_code == 0; "
+        "heavy = {'jax', 'cvxpy', 'xarray', 'matplotlib', 'scipy', 'pandas', 'numpy'} & set(sys.modules); assert not heavy, heavy"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr

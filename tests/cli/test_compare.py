@@ -1,0 +1,53 @@
+"""`performative compare`: its table, its files and its errors."""
+
+import json
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from performative.cli import app
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_command_ranks_your_own_method_and_writes_its_files(tmp_path, monkeypatch):
+    """The method of docs/compare.md, by the command it gives."""
+    text = (ROOT / "docs" / "compare.md").read_text()
+    assert (ROOT / "examples" / "own_method.py").read_text() in text
+    (tmp_path / "own_method.py").write_text((ROOT / "examples" / "own_method.py").read_text())
+    assert "performative compare gaussian-mean --methods own_method:SignDescent,rgd" in text
+    options = {
+        "--methods": "own_method:SignDescent,rgd",
+        "--deployments": "400",
+        "--realizations": "3",
+        "--workers": "1",
+    }
+    words = [word for pair in options.items() for word in pair]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    ran = CliRunner().invoke(app, ["compare", "gaussian-mean", *words, "--out", "out"], env={"COLUMNS": "80"})
+    assert ran.exit_code == 0, ran.output
+    assert re.search(r"\d.? +SignDescent +[-\d.e]+±[-\d.e]+ +[-\d.e]+±", ran.output)
+    assert max(len(line) for line in ran.output.splitlines()) <= 80
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {row["method"] for row in summary["problems"]["gaussian-mean"]} == {"own_method:SignDescent", "rgd"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "gaussian-mean.nc", "summary.json", "figure.png", "figure.pdf",
+    }  # fmt: skip
+
+
+def test_the_command_says_what_is_wrong_before_it_computes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "fails_on_import.py").write_text("nothing_of_this_name")
+    refused = CliRunner().invoke(app, ["compare", "spam", "--out", "file"], env={"COLUMNS": "200"})
+    assert refused.exit_code == 2
+    assert "`--out` must be a directory" in refused.output
+    refused = CliRunner().invoke(app, ["compare", "spam", "--methods", "fails_on_import:x"], env={"COLUMNS": "200"})
+    assert refused.exit_code == 2
+    assert "NameError" in refused.output
+    words = ["compare", "portfolio", "--methods", "confidence", "--deployments", "10", "--realizations", "2"]
+    nobody = CliRunner().invoke(app, [*words, "--workers", "1"], env={"COLUMNS": "200"})
+    assert nobody.exit_code == 1
+    assert "confidence does not run on portfolio" in nobody.output
