@@ -1,6 +1,6 @@
-"""Conformance: the rules that every method keeps, as checks that a method of your own can be put through.
+"""Conformance: the rules that every method keeps, as checks for your own methods.
 
-checks.require(method, environment)  # in a test of yours
+In a test, call `checks.require(method, environment)`.
 """
 
 from performative.checks.rules import CHECKS

@@ -1,9 +1,7 @@
-"""Conformance: the rules that every method keeps, as checks that a method of one's own can be put through.
+"""The suite of checks, which tells whether a method keeps every rule.
 
-    checks.require(method, environment)  # in a test of yours
-
-Everything is computed in float64, as in a simulation. The environment must keep the rules too: samples that are a function of
-the key, the decision and n.
+Everything is computed in float64, as in a simulation. The environment must keep its own rule: samples are a function of the
+key, the decision and n.
 """
 
 from __future__ import annotations
@@ -14,13 +12,20 @@ from typing import Any, NamedTuple
 
 from performative.checks.rules import CHECKS, Broken
 from performative.checks.trial import Trial
+from performative.environments.protocol import Environment
 from performative.errors import NotConforming
+from performative.methods.protocol import Method
 from performative.numerics.precision import in_float64
 from performative.validation import MOST_SEED, whole
 
 
 class Check(NamedTuple):
-    """One rule: whether the method keeps it, and what shows that, in one line."""
+    """One rule: whether the method keeps it, and the evidence, in one line.
+
+    >>> import performative as pf
+    >>> pf.checks.Check("purity", passed=True, evidence="8 rounds: states and arrays unchanged to the bit").passed
+    True
+    """
 
     name: str
     passed: bool
@@ -28,12 +33,18 @@ class Check(NamedTuple):
 
 
 @in_float64
-def conformance(method: Any, environment: Any, *, rounds: int = 25, seed: int = 0) -> list[Check]:
-    """Put a method through every check, over so many rounds against an environment.
+def conformance(method: Any, environment: Environment, *, rounds: int = 25, seed: int = 0) -> list[Check]:
+    """Put a method through every check, for so many rounds in an environment.
 
-    A method that misbehaves does not raise: an exception inside a check is a failed check, with the exception as evidence.
-    What cannot be traced, or grows from round to round, cannot be simulated, so that the checks which compare with a simulation
-    fail as well.
+    A method that misbehaves raises nothing: an exception inside a check is a failed check, with the exception as evidence.
+    A method that cannot be traced, or whose state grows from round to round, cannot be simulated, so it also fails the checks
+    that compare with a simulation.
+
+    >>> import performative as pf
+    >>> environment = pf.LocationFamily(pf.Gaussian([1.0], [0.1]), effect=[[0.5]])
+    >>> results = pf.checks.conformance("not a method", environment)
+    >>> results[0].name, results[0].passed, results[0].evidence
+    ('protocol', False, '`init` must be a function of the method, but is not')
     """
     if not callable(getattr(environment, "sample", None)):
         raise TypeError(f"`environment` must have sample(key, theta, n), but got {environment!r}")
@@ -41,8 +52,17 @@ def conformance(method: Any, environment: Any, *, rounds: int = 25, seed: int = 
     return [_checked(name, check, trial) for name, check in CHECKS.items()]
 
 
-def require(method: Any, environment: Any, *, rounds: int = 25, seed: int = 0) -> None:
-    """Raise `NotConforming`, which lists every failed check with its evidence, unless a method passes all of them."""
+def require(method: Method, environment: Environment, *, rounds: int = 25, seed: int = 0) -> None:
+    """Raise `NotConforming`, which lists every failed check with its evidence, unless a method passes all of them.
+
+    >>> import performative as pf
+    >>> environment = pf.LocationFamily(pf.Gaussian([1.0], [0.1]), effect=[[0.5]])
+    >>> pf.checks.require("not a method", environment)
+    Traceback (most recent call last):
+    performative.errors.NotConforming: a method must pass all 8 checks of performative.checks, but str failed 8:
+    - protocol: `init` must be a function of the method, but is not
+    ...
+    """
     results = conformance(method, environment, rounds=rounds, seed=seed)
     failed = [check for check in results if not check.passed]
     if failed:

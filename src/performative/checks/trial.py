@@ -1,9 +1,8 @@
-"""A method in an environment, run in the ways that rules compare."""
+"""A method in an environment, run in the ways that the rules compare."""
 
 from __future__ import annotations
 
 import functools
-import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,81 +11,84 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.checks.equality import Numbers, gap, global_random, leaves
+from performative.environments.protocol import Environment
+from performative.methods.protocol import Method
 from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
 from performative.simulation.engine import Batch, World, round_keys
-from performative.simulation.worlds import make_worlds
+from performative.simulation.worlds import Cast, make_worlds
 
 TOGETHER = (0, 1, 2)
-"""Realisations that are simulated together."""
-Numbers = np.ndarray[Any, Any]
-SMALL = 1e-3
-"""The least size that differences are a share of: of a run of zeros, only rounding is left to compare."""
+"""Realizations that are simulated together."""
 
 
-class Seen(NamedTuple):
-    """A copy of a state before round t, and of what it deployed; nothing was deployed from the last state."""
+class Snapshot(NamedTuple):
+    """A copy of the state before round t, and of what round t deployed: nothing, after the last round."""
 
     t: int
     decision: Numbers
     multipliers: Numbers
     leaves: list[Numbers]
-    structure: Any
+    structure: jax.tree_util.PyTreeDef
     deployed: Numbers = np.zeros((0, 0))
 
 
 class Trial:
-    """A method in an environment. What several checks look at is run once."""
+    """A candidate for a method in an environment. Runs that several checks use happen once."""
 
-    def __init__(self, given: Any, environment: Any, rounds: int, seed: int) -> None:
-        self.given, self.environment, self.rounds, self.seed = given, environment, rounds, seed
-        self.key = jax.random.fold_in(new_key(seed), 0)  # of realisation 0
+    def __init__(self, candidate: Any, environment: Environment, rounds: int, seed: int) -> None:
+        self.candidate, self.environment, self.rounds, self.seed = candidate, environment, rounds, seed
+        self.key = jax.random.fold_in(new_key(seed), 0)  # of realization 0
         self.random = global_random()
+        self._alone: dict[int, Simulated] = {}
 
     @functools.cached_property
-    def method(self) -> Any:
+    def method(self) -> Method:
         """The method with its dimension known."""
-        if self.given.problem.dimension is None:
-            return self.given.of_dimension(self.environment.dimension)
-        return self.given
+        if self.candidate.problem.dimension is not None:
+            return self.candidate
+        dimension = getattr(self.environment, "dimension", None)
+        if dimension is None:
+            raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
+        return self.candidate.of_dimension(dimension)
 
     def start(self) -> Any:
         """The state that a simulation starts with."""
         return self.method.init(jax.random.fold_in(self.key, 0))
 
     def first(self, state: Any) -> int:
-        """The first round: 0 is a warm-up."""
+        """The first round: 0 if there is a warm-up."""
         return 0 if int(state.round) == 0 else 1
 
     def ask(self, state: Any, t: int) -> Array:
         """What round t deploys, with the key that a simulation has for it."""
         return self.method.ask(state, _keys(self.key, t, answers=0)[0])
 
-    def answer(self, state: Any, decisions: Any, t: int) -> Array:
+    def answer(self, state: Any, decisions: Array, t: int) -> Array:
         """What the world answers, with the keys that a simulation has for it."""
         keys, wanted = _keys(self.key, t, answers=len(decisions))[1:], self.method.wanted(state)
         environment = as_node(self.environment)
         return jnp.stack([_sample(environment, key, x, wanted) for key, x in zip(keys, decisions, strict=True)])
 
-    def play(self) -> list[Seen]:
-        """Ask, let the world answer and tell, by hand: all states from the first to the last."""
+    def play(self) -> list[Snapshot]:
+        """Ask, let the world answer and tell, by hand: snapshots of all states from the first to the last."""
         state = self.start()
-        rounds = range(self.first(state), self.rounds + 1)
-        seen = []
-        for t in rounds:
-            before = _seen(state, t)
+        snapshots = []
+        for t in range(self.first(state), self.rounds + 1):
+            before = _snapshot(state, t)
             decisions = self.ask(state, t)
-            seen.append(before._replace(deployed=np.array(decisions)))
+            snapshots.append(before._replace(deployed=np.array(decisions)))
             state = self.method.tell(state, decisions, self.answer(state, decisions, t))
-        return [*seen, _seen(state, self.rounds + 1)]
+        return [*snapshots, _snapshot(state, self.rounds + 1)]
 
     @functools.cached_property
-    def played(self) -> list[Seen]:
-        """One such run."""
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots of one such run."""
         return self.play()
 
     def simulate(self, realizations: Sequence[int]) -> Simulated:
-        """What `performative.simulate` does: these realisations at once, in the compiled loop."""
+        """What `performative.simulate` does: these realizations at once, in the compiled loop."""
         batch = Batch([[self._world]] * len(realizations), realizations, self.seed)
         recorded = []
         for t in range(1, self.rounds + 1):
@@ -97,38 +99,40 @@ class Trial:
         return Simulated(np.stack(decisions), np.stack(multipliers))
 
     def alone(self, realization: int) -> Simulated:
-        """One realisation, in the company of copies of itself.
+        """One realization, in the company of copies of itself.
 
-        The program is the one that runs different realisations together, which spares compiling another.
+        The program is the one that runs different realizations together, so no other need be compiled.
         """
-        return self.simulate([realization] * len(TOGETHER)).of(0)
+        if realization not in self._alone:
+            self._alone[realization] = self.simulate([realization] * len(TOGETHER)).of(0)
+        return self._alone[realization]
 
     @functools.cached_property
     def _world(self) -> World:
-        """The method in its environment. No metrics of the truth: no optimum need be found."""
-        return make_worlds({"method": self.method}, Unmeasured(as_node(self.environment)), None, None)[0]
+        """The method in its environment, without metrics of the truth, so that no optimum need be found."""
+        return make_worlds(Cast({"method": self.method}, Unmeasured(as_node(self.environment))))[0][0]
 
 
 class Simulated(NamedTuple):
-    """θ_t and λ_{t+1} of every round t, arrays (round, d, realisation) and (round, m, realisation)."""
+    """θ_t and λ_{t+1} of every round t, arrays (round, d, realization) and (round, m, realization)."""
 
     decisions: Numbers
     multipliers: Numbers
 
     def of(self, position: int) -> Simulated:
-        """Those of one realisation."""
+        """The numbers of one realization."""
         return Simulated(self.decisions[..., position], self.multipliers[..., position])
 
     def gap(self, other: Simulated) -> float:
-        """The largest difference, as a share of the largest number; nan if there is one anywhere."""
+        """The largest difference, relative to the largest number; nan if any number is nan."""
         return float(np.max([gap(one, another) for one, another in zip(self, other, strict=True)]))
 
 
 @pytree()
 class Unmeasured:
-    """An environment that answers, and keeps its truth to itself."""
+    """An environment that answers but does not tell its truth."""
 
-    environment: Any
+    environment: Environment
 
     def __getattr__(self, name: str) -> Any:
         if name in ("sample", "normals", "respond"):
@@ -140,44 +144,10 @@ _keys = jax.jit(round_keys, static_argnames="answers")
 
 
 @functools.partial(jax.jit, static_argnames="n")
-def _sample(environment: Any, key: Array, decision: Array, n: int) -> Array:
+def _sample(environment: Environment, key: Array, decision: Array, n: int) -> Array:
     return environment.sample(key, decision, n)
 
 
-def _seen(state: Any, t: int) -> Seen:
+def _snapshot(state: Any, t: int) -> Snapshot:
     copies = np.array(state.decision), np.array(state.multipliers)
-    return Seen(t, *copies, leaves(state), jax.tree.structure(state))
-
-
-def leaves(state: Any) -> list[Numbers]:
-    """Copies of all arrays of a state, keys as their words."""
-    copies = []
-    for leaf in jax.tree.leaves(state):
-        if jnp.issubdtype(getattr(leaf, "dtype", np.float64), jax.dtypes.prng_key):
-            leaf = jax.random.key_data(leaf)
-        copy = np.array(leaf)
-        if copy.dtype.kind not in "biufc":
-            raise TypeError(f"a state must be a pytree of numbers, but holds a {type(leaf).__name__}")
-        copies.append(copy)
-    return copies
-
-
-def same_bits(one: list[Numbers], other: list[Numbers]) -> bool:
-    """Whether two lists of arrays are the same, bit for bit."""
-    return [_identified(array) for array in one] == [_identified(array) for array in other]
-
-
-def _identified(array: Numbers) -> tuple[Any, ...]:
-    return array.shape, array.dtype, array.tobytes()
-
-
-def gap(one: Numbers, other: Numbers) -> float:
-    """The largest difference, as a share of the largest number."""
-    largest = np.max(np.abs(other), initial=SMALL)
-    return float(np.max(np.abs(one - other), initial=0.0) / largest)
-
-
-def global_random() -> dict[str, Any]:
-    """The random states that all programs share, in a form that compares."""
-    kind, words, *rest = np.random.get_state()  # noqa: NPY002
-    return {"numpy": (kind, np.asarray(words).tobytes(), *rest), "Python": random.getstate()}
+    return Snapshot(t, *copies, leaves(state), jax.tree.structure(state))

@@ -33,16 +33,27 @@ PROBLEMS: dict[str, Callable[..., Case]] = {
     "ride-share": ride_share.make,
     "newsvendor": newsvendor.make,
 }
-"""The maker of each problem, by name."""
+"""The function that makes each problem, by name."""
 
 
 def names() -> tuple[str, ...]:
-    """All problems there are."""
+    """The names of all standard problems.
+
+    >>> import performative as pf
+    >>> pf.problems.names()[:3]
+    ('gaussian-mean', 'regression', 'portfolio')
+    """
     return tuple(PROBLEMS)
 
 
 def get(name: str, **options: Any) -> Case:
-    """The problem of this name; `options` are those of its maker, `PROBLEMS[name]`."""
+    """The problem of this name; `options` are those of the function that makes it, `PROBLEMS[name]`.
+
+    >>> import performative as pf
+    >>> case = pf.problems.get("gaussian-mean", strength=0.5)
+    >>> case.optimum.decision.round(3), case.stable.decision.round(3)
+    (array([0.723, 0.177]), array([0.628, 0.272]))
+    """
     if name not in PROBLEMS:
         raise ValueError(f"`name` must be one of {list(PROBLEMS)}, but got {name!r}")
     return PROBLEMS[name](**options)

@@ -1,18 +1,21 @@
-"""Case: a problem in a world whose risk, optimum and stable point are known exactly."""
+"""Case: a problem in a world whose risk, optimum and stable point are known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jax import Array
 from jax.tree_util import Partial
+from numpy.typing import ArrayLike
 
-from performative.environments import Normal, ParametricFamily
+from performative.environments import Family, Normal, ParametricFamily
+from performative.environments.protocol import KnownWorld
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.problem import Problem
+from performative.shifts import Shift
 from performative.solvers.kkt import Solution, kkt_residual
 
 ACCURACY = 1e-9
@@ -22,24 +25,29 @@ ACCURACY = 1e-9
 class Case(NamedTuple):
     """A standard problem with its answers, from closed forms; the paper's two take some from the certified solvers.
 
-    `risk` is PR(θ); `stable.risk` is PR at the stable point. What a method may be told comes after: `shift` and `prior`, the
-    structure of the effect and a first guess of it, where it is structured; `family`, the form of the density p(·; f);
+    `risk` is PR(θ); `stable.risk` is PR at the stable point. The last fields are what a method may be told: `shift` and `prior`,
+    the structure of a structured effect and a first guess of it; `family`, the form of the density p(·; f);
     `density(z, theta)`, log p in full; `known_effect`, A of a location family. Each is None where there is none.
+
+    >>> import performative as pf
+    >>> case = pf.problems.get("square-root")
+    >>> case.title, round(float(case.optimum.decision[0]), 4), case.risk([0.0])
+    ('A mean that is the square root of the decision', -0.6667, 0.0)
     """
 
     name: str
     title: str
     reference: str
     problem: Problem
-    environment: Any
+    environment: KnownWorld
     risk: Callable[[Floats], float]
     optimum: Solution
     stable: Solution | None
-    shift: Any = None
-    prior: Any = None
-    family: Any = None
-    density: Any = None
-    known_effect: Any = None
+    shift: Shift | None = None
+    prior: Floats | None = None
+    family: Family | None = None
+    density: Callable[[Array, Array], Array] | None = None
+    known_effect: Floats | None = None
 
 
 @in_float64
@@ -47,11 +55,11 @@ def kkt_point(
     problem: Problem,
     risk: Callable[[Floats], float],
     gradient: Callable[[Floats], Floats],
-    decision: Any,
-    multipliers: Any = (),
+    decision: ArrayLike,
+    multipliers: ArrayLike = (),
     message: str = "global: closed form",
 ) -> Solution:
-    """The `Solution` at a decision known in closed form, with its KKT residual; refused if that is not zero to nine digits.
+    """The `Solution` at a decision known in closed form, refused if its KKT residual is not zero to nine digits.
 
     `gradient` is that of PR for an optimum and, for a stable point, that of the risk on the data frozen there.
     """
@@ -76,7 +84,7 @@ def affine(mean: Array, effect: Array, theta: Array) -> Array:
     return mean + effect @ theta
 
 
-def normal_density(mean: Any, effect: Any, covariance: Any) -> Partial:
+def normal_density(mean: ArrayLike, effect: ArrayLike, covariance: ArrayLike) -> Partial:
     """log p(z, θ) of Z ∼ N(m + Aθ, Σ)."""
     moved = Partial(affine, np.asarray(mean, np.float64), np.asarray(effect, np.float64))
     return Partial(log_density, ParametricFamily(Normal(covariance), moved))

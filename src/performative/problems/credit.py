@@ -10,7 +10,7 @@ from performative.environments import Empirical, strategic_response
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point
-from performative.problems.scoring import Scoring, loss
+from performative.problems.strategic_scoring import Scoring, loss
 from performative.sets import Ball
 from performative.validation import positive
 
@@ -29,7 +29,7 @@ def table() -> Floats:
     return np.column_stack([x, random.uniform(size=ROWS) < chance])
 
 
-def make(intercept: str = "penalised", strength: float = 1.0, penalty: float = 0.1) -> Case:
+def make(intercept: str = "penalized", strength: float = 1.0, penalty: float = 0.1) -> Case:
     """Weights and an intercept θ = (w, b) score applicants, who move x to x − εBw; logistic loss + ½ρ‖w‖² (+ ½ρb²).
 
     With F(w, c) the logistic loss of the score ⟨w, x⟩ + c on the table as it is, plus ½ρ‖w‖², which is convex,
@@ -42,30 +42,30 @@ def make(intercept: str = "penalised", strength: float = 1.0, penalty: float = 0
     has the derivatives E ℓ' and E[ℓ'(x − 2εBw)] + ρw, which vanish together at the same (w, b): there ∇F(w, c) = 0 with
     c = b − ε wᵀBw. F has one such point, so PR, though not convex in (w, b), has one stationary point, its global minimum.
 
-    `intercept="penalised"` sets E ℓ' = −ρb instead, and the two points part. PR is not convex, but a stationary point with
+    `intercept="penalized"` sets E ℓ' = −ρb instead, and the two points part. PR is not convex, but a stationary point with
     b ≥ 0, as on this table, is the global minimum: in (w, c), F(w, c) + ½ρ max(c + ε wᵀBw, 0)² is convex, lies nowhere above
     PR, and touches it there with the same gradient.
 
-    Since PR(0) = log 2, ½ρ‖w‖² < log 2 (½ρ‖θ‖² if penalised), so that Θ, the ball of radius 5, asks for ρ ≥ 0.06. A free
-    intercept leaves Θ where ε, the `strength`, is more than about 3, which is refused.
+    Since PR(0) = log 2, ½ρ‖w‖² < log 2 (½ρ‖θ‖² if penalized), so that Θ, the ball of radius 5, requires ρ ≥ 0.06. A free
+    intercept leaves Θ where ε, the `strength`, exceeds about 3, which is refused.
     """
-    if intercept not in ("penalised", "free"):
-        raise ValueError(f"`intercept` must be 'penalised' or 'free', but got {intercept!r}")
+    if intercept not in ("penalized", "penalized", "free"):
+        raise ValueError(f"`intercept` must be 'penalized' or 'free', but got {intercept!r}")
     ease, rho = positive("strength", strength) * STRATEGIC, positive("penalty", penalty)
     if not rho >= LEAST_PENALTY:
         raise ValueError(f"`penalty >= {LEAST_PENALTY}` must hold, but got penalty={rho}")
-    penalties = np.array([rho, rho, rho, rho if intercept == "penalised" else 0.0])
+    penalties = np.array([rho, rho, rho, 0.0 if intercept == "free" else rho])
     applicants = table()
     scoring = Scoring(applicants[:, :3], applicants[:, 3], np.ones(ROWS), ease, penalties)
     problem = Problem(Partial(loss, penalties), Ball(RADIUS), dimension=4)
-    best, kept = scoring.optimum(), scoring.stable()
+    best, stable = scoring.optimum(), scoring.stable()
     return Case(
-        name="credit" if intercept == "penalised" else "credit with a free intercept",
+        name="credit with a free intercept" if intercept == "free" else "credit",
         title="Credit scoring of applicants who adapt",
         reference="Perdomo, Zrnic, Mendler-Dünner and Hardt 2020, Performative Prediction: strategic classification",
         problem=problem,
         environment=strategic_response(Empirical(applicants), ease=ease, wanted=-1),
         risk=scoring.risk,
         optimum=kkt_point(problem, scoring.risk, lambda theta: scoring.field(theta, 2.0)[0], best),
-        stable=kkt_point(problem, scoring.risk, lambda theta: scoring.frozen(theta, kept), kept),
+        stable=kkt_point(problem, scoring.risk, lambda theta: scoring.frozen(theta, stable), stable),
     )

@@ -12,7 +12,7 @@ from performative.environments import Gaussian, LocationFamily, Normal
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, normal_density
-from performative.problems.solving import active_set
+from performative.problems.reference_solvers import active_set
 from performative.sets import Ball
 from performative.validation import positive
 
@@ -39,7 +39,7 @@ def make(strength: float = 1.0, penalty: float = 0.5, noise: float = 0.5) -> Cas
 
     `strength` scales A, whose symmetric part is negative: both points are unique however strong it is, and lie in Θ, the ball
     of radius 5, since ‖θ‖ ≤ 2‖m‖ follows from PR(θ) ≤ PR(0), and ‖θ‖ ≤ ‖m‖ from θᵀ((1 + ρ)I − A)θ ≤ mᵀθ. Repeated
-    minimisation, θ ↦ (Aθ + m)/(1 + ρ), diverges from strength 1.71(1 + ρ) on, where the spectral radius of A is 1 + ρ.
+    minimization, θ ↦ (Aθ + m)/(1 + ρ), diverges from strength 1.71(1 + ρ) on, where the spectral radius of A is 1 + ρ.
     """
     effect = positive("strength", strength) * EFFECT
     rho, variance = positive("penalty", penalty), positive("noise", noise) ** 2
@@ -52,7 +52,7 @@ def make(strength: float = 1.0, penalty: float = 0.5, noise: float = 0.5) -> Cas
         return float(0.5 * np.sum((apart @ theta - MEAN) ** 2) + variance + 0.5 * rho * theta @ theta)
 
     best, best_multiplier = active_set(curvature, pull, ROW[None], np.array([CAP]))
-    kept, kept_multiplier = active_set((1 + rho) * identity - effect, MEAN, ROW[None], np.array([CAP]))
+    stable, stable_multiplier = active_set((1 + rho) * identity - effect, MEAN, ROW[None], np.array([CAP]))
     return Case(
         name="gaussian-mean",
         title="A Gaussian mean that moves with its estimate",
@@ -61,7 +61,9 @@ def make(strength: float = 1.0, penalty: float = 0.5, noise: float = 0.5) -> Cas
         environment=environment,
         risk=risk,
         optimum=kkt_point(problem, risk, lambda theta: curvature @ theta - pull, best, best_multiplier),
-        stable=kkt_point(problem, risk, lambda theta: (1 + rho) * theta - effect @ kept - MEAN, kept, kept_multiplier),
+        stable=kkt_point(
+            problem, risk, lambda theta: (1 + rho) * theta - effect @ stable - MEAN, stable, stable_multiplier
+        ),
         family=Normal(np.full(2, variance)),
         density=normal_density(MEAN, effect, np.full(2, variance)),
         known_effect=effect,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +19,7 @@ from performative.validation import positive
 STEEPNESS, USUAL = 2.0, 1.0
 """Half of the customers are loyal at the usual price; the share falls at half the steepness there."""
 LOYAL, SLOPE, OCCASIONAL = 3.0, 0.6, 1.0
-"""What loyal customers buy at price 0, how it falls, and what the others buy."""
+"""The demand of loyal customers at price 0, its slope in the price, and the demand of the others."""
 LEAST_PENALTY = 0.6
 MOST = 3.0
 
@@ -52,7 +50,7 @@ def make(penalty: float = 0.8, noise: float = 0.5) -> Case:
     if not rho >= LEAST_PENALTY:
         raise ValueError(f"`penalty >= {LEAST_PENALTY}` must hold, so that the risk is convex, but got penalty={rho}")
     problem = Problem(Partial(loss, np.float64(rho)), Box([0.0], [MOST]))
-    family: Any = Mixture([Normal(variance), Normal(variance / 4)])
+    family = Mixture([Normal(variance), Normal(variance / 4)])
     environment = ParametricFamily(family, parameter)
 
     def demand(theta: float) -> float:
@@ -72,7 +70,7 @@ def make(penalty: float = 0.8, noise: float = 0.5) -> Case:
         return rho * price - demand(price) - price * slope(price)
 
     best = optimize.brentq(gradient, 0.0, MOST, xtol=1e-14)
-    kept = optimize.brentq(lambda price: rho * price - demand(price), 0.0, MOST, xtol=1e-14)
+    stable = optimize.brentq(lambda price: rho * price - demand(price), 0.0, MOST, xtol=1e-14)
     return Case(
         name="mixture",
         title="A price for two kinds of customers",
@@ -81,7 +79,7 @@ def make(penalty: float = 0.8, noise: float = 0.5) -> Case:
         environment=environment,
         risk=risk,
         optimum=kkt_point(problem, risk, lambda theta: np.array([gradient(float(theta[0]))]), [best]),
-        stable=kkt_point(problem, risk, lambda theta: rho * theta - demand(kept), [kept]),
+        stable=kkt_point(problem, risk, lambda theta: rho * theta - demand(stable), [stable]),
         family=family,
         density=Partial(log_density, environment),
     )

@@ -41,10 +41,10 @@ def make(induced: float = 0.3, cost: float = 0.5, price: float = 1.0, noise: flo
         PR(q) = cq − p(aq + E min(u, Z₀)),    PR'(q) = c − pa − p(1 − a) P(Z₀ > u),
 
     so that PR is convex and least where P(Z₀ > u) = (c/p − a)/(1 − a). On frozen data the derivative is c − p P(Z₀ > u), and
-    the stable order is smaller: P(Z₀ > u) = c/p. Where such an order is outside of Θ, the nearest one in Θ takes its
-    place. `0 <= a < c/p < 1` must hold: at a ≥ c/p one more piece pays for itself by the demand it brings.
+    the stable order is smaller: P(Z₀ > u) = c/p. Where such an order lies outside Θ, the nearest one in Θ takes its
+    place. `0 <= a < c/p < 1` must hold: at a ≥ c/p one more piece pays for itself by the demand it attracts.
 
-    The loss has a kink at q = z, though PR has none. Methods that need a smooth loss will say so. The world knows the formula,
+    The loss has a kink at q = z, though PR has none. Methods that need a smooth loss refuse it. The world knows the formula,
     E(q − Z)⁺ = s(kΦ(k) + φ(k)), since a quadrature of the kink would be slow and piecewise linear in q.
     """
     price, cost, spread = positive("price", price), positive("cost", cost), positive("noise", noise)
@@ -71,7 +71,7 @@ def make(induced: float = 0.3, cost: float = 0.5, price: float = 1.0, noise: flo
     def order_with(chance: float) -> Floats:
         return np.clip([(DEMAND + spread * stats.norm.isf(chance)) / (1 - share)], 0.0, MOST)
 
-    kept = order_with(ratio)
+    stable = order_with(ratio)
     return Case(
         name="newsvendor",
         title="A newsvendor whose stock attracts demand",
@@ -86,7 +86,10 @@ def make(induced: float = 0.3, cost: float = 0.5, price: float = 1.0, noise: flo
             order_with((ratio - share) / (1 - share)),
         ),
         stable=kkt_point(
-            problem, risk, lambda order: cost - price * stats.norm.sf((order - share * kept - DEMAND) / spread), kept
+            problem,
+            risk,
+            lambda order: cost - price * stats.norm.sf((order - share * stable - DEMAND) / spread),
+            stable,
         ),
         family=Normal(spread**2),
         density=normal_density([DEMAND], [[share]], spread**2),

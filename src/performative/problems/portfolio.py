@@ -6,8 +6,6 @@ bid-ask spread (liquidity) and a bound on the variance (risk), whose covariance 
 
 from __future__ import annotations
 
-import functools
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -19,7 +17,7 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import precise
 from performative.problem import Problem
 from performative.problems.case import Case, normal_density
-from performative.problems.instance import Instance, random_covariance, random_source
+from performative.problems.instance import WARMUP, Instance, gaussian_base, random_covariance, random_source
 from performative.sets import Box
 from performative.simulation.engine import first_answer
 from performative.truth.optimum import performative_optimum
@@ -53,29 +51,38 @@ def instance(seed: int, realization: int, sensitivity: float, warmup: int) -> In
     environment = LocationFamily(Gaussian(mean, covariance), effect)
     with precise():
         observed = np.asarray(first_answer(environment, jnp.zeros(ASSETS), seed, realization, warmup))
-    truth = _problem(sensitivity, spread, covariance)
-    known = _problem(sensitivity, spread, np.cov(observed.T))
-    return Instance(known, truth, environment, performative_optimum(truth, environment), _feasible(known, start))
+    true, estimated = _constraints(spread, covariance), _constraints(spread, np.cov(observed.T))
+    truth = _problem(sensitivity, true)
+    return Instance(
+        problem=_problem(sensitivity, estimated),
+        truth=truth,
+        environment=environment,
+        optimum=performative_optimum(truth, environment),
+        start=_feasible(estimated, start),
+    )
 
 
-def _problem(sensitivity: float, spread: Floats, covariance: Floats) -> Problem:
-    constraints = [
+Constraints = tuple[Linear, Linear, Quadratic]
+
+
+def _constraints(spread: Floats, covariance: Floats) -> Constraints:
+    """Budget, liquidity and risk."""
+    return (
         Linear(np.ones(ASSETS), 1.0, name="budget"),
         Linear(spread, SPREAD, name="liquidity"),
         Quadratic(covariance, RISK, name="risk"),
-    ]
+    )
+
+
+def _problem(sensitivity: float, constraints: Constraints) -> Problem:
     return Problem(Partial(loss, np.float64(sensitivity)), Box(np.zeros(ASSETS), np.full(ASSETS, MOST)), constraints)
 
 
-def _feasible(problem: Problem, start: Floats) -> Floats:
+def _feasible(constraints: Constraints, start: Floats) -> Floats:
     """The point scaled down into the feasible set: each constraint is monotone along the ray."""
-    linear = [(item.coefficients[0] @ start) / item.bound[0] for item in problem.constraints[:2]]
-    risk = problem.constraints[2]
-    quadratic = np.sqrt(start @ risk.matrix @ start / risk.bound)
-    return start / functools.reduce(max, [1.0, *linear, quadratic])
-
-
-WARMUP = 1000
+    *linear, risk = constraints
+    shares = [float((item.coefficients[0] @ start) / item.bound[0]) for item in linear]
+    return start / max(1.0, *shares, float(np.sqrt(start @ risk.matrix @ start / risk.bound)))
 
 
 def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
@@ -85,16 +92,16 @@ def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
 
     a quadratic that is convex since ξ = ‖A‖. The constraints are the true ones, not those estimated from a warm-up. Under a
     quadratic constraint neither point has a closed form: the optimum is the experiment's, by `performative_optimum`, and the
-    stable point `stable_point`'s; the tests hold them against scipy.
+    stable point `stable_point`'s; the tests compare them with scipy.
     """
-    drawn = instance(
+    example = instance(
         whole("seed", seed, 0, MOST_SEED),
         whole("realization", realization, 0),
         positive("sensitivity", sensitivity),
         WARMUP,
     )
-    environment = drawn.environment
-    mean, covariance = np.asarray(environment.base.mean), np.asarray(environment.base.covariance)
+    environment, base = example.environment, gaussian_base(example)
+    mean, covariance = np.asarray(base.mean), np.asarray(base.covariance)
     effect, xi = np.asarray(environment.effect), float(sensitivity)
 
     def risk(theta: Floats) -> float:
@@ -104,11 +111,11 @@ def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
         name="portfolio",
         title=TITLE,
         reference="Yan and Cao 2023, Zero-Regret Performative Prediction Under Inequality Constraints, second experiment",
-        problem=drawn.truth,
+        problem=example.truth,
         environment=environment,
         risk=risk,
-        optimum=drawn.optimum,
-        stable=stable_point(drawn.truth, environment),
+        optimum=example.optimum,
+        stable=stable_point(example.truth, environment),
         family=Normal(covariance),
         density=normal_density(mean, effect, covariance),
         known_effect=effect,

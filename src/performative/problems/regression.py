@@ -15,7 +15,7 @@ from performative.environments import Gaussian, LocationFamily
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case
-from performative.problems.instance import Instance, random_covariance, random_source
+from performative.problems.instance import WARMUP, Instance, gaussian_base, random_covariance, random_source
 from performative.sets import Ball
 from performative.truth.optimum import certify
 from performative.truth.stable_point import stable_point
@@ -45,7 +45,7 @@ def shift(mu: Array, theta: Array) -> Array:
 
 
 def instance(seed: int, realization: int, sensitivity: float, warmup: int) -> Instance:
-    """One random instance; the sensitivity scales μ alone, everything else is the same for all of them.
+    """One random instance; the sensitivity scales μ alone, and all else is the same at every sensitivity.
 
     The concatenation of the μ_i lies on the sphere of radius ε (the generation rule), and the bounds are
     ‖θ_i,PO − θ_j,PO‖² + b'², with b' uniform on [0, 0.02]: the optimum is the unconstrained one of every task.
@@ -77,9 +77,6 @@ def instance(seed: int, realization: int, sensitivity: float, warmup: int) -> In
     return Instance(problem, problem, environment, optimum, start, shift, np.zeros_like(mu))
 
 
-WARMUP = 1000
-
-
 def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
     """Ten tasks, y_i = β_iᵀx_i + μ_iᵀθ_i + w_i, ℓ = Σ_i ½(y_i − θ_iᵀx_i)², tasks joined by an edge kept close.
 
@@ -88,20 +85,20 @@ def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
         PR(θ) = ½ Σ_i [E y_i² − 2 c_iᵀθ_i + θ_iᵀ(Σ_i + μ_i μ_iᵀ)θ_i].
 
     The bounds leave the unconstrained optimum (Σ_i + μ_i μ_iᵀ)⁻¹ c_i feasible: it is the optimum, with multipliers zero. On
-    frozen data the shift is uncorrelated with x_i and so adds a constant: the stable point minimises
+    frozen data the shift is uncorrelated with x_i and so adds a constant: the stable point minimizes
     Σ_i ½(θ_i − β_i)ᵀΣ_i(θ_i − β_i) under the constraints, some of which bind. That has no closed form and is
     `performative.stable_point`'s answer.
 
-    The form of the density is not told, since the covariance of (x_i, y_i) gives β_i away.
+    The form of the density is withheld, since the covariance of (x_i, y_i) gives β_i away.
     """
-    drawn = instance(
+    example = instance(
         whole("seed", seed, 0, MOST_SEED),
         whole("realization", realization, 0),
         positive("sensitivity", sensitivity),
         WARMUP,
     )
-    environment, features = drawn.environment, FEATURES
-    blocks, mu = np.asarray(environment.base.covariance), np.asarray(environment.effect)
+    environment, features = example.environment, FEATURES
+    blocks, mu = np.asarray(gaussian_base(example).covariance), np.asarray(environment.effect)
     sigma, cross, square = (
         blocks[:, :features, :features],
         blocks[:, :features, features],
@@ -117,12 +114,12 @@ def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
         name="regression",
         title=TITLE,
         reference="Yan and Cao 2023, Zero-Regret Performative Prediction Under Inequality Constraints, first experiment",
-        problem=drawn.truth,
+        problem=example.truth,
         environment=environment,
         risk=risk,
-        optimum=drawn.optimum,
-        stable=stable_point(drawn.truth, environment),
-        shift=drawn.shift,
-        prior=drawn.prior,
+        optimum=example.optimum,
+        stable=stable_point(example.truth, environment),
+        shift=example.shift,
+        prior=example.prior,
         known_effect=mu,
     )

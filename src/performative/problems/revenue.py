@@ -12,7 +12,7 @@ from performative.environments import Gaussian, LocationFamily, Normal
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.problems.case import Case, kkt_point, normal_density
-from performative.problems.solving import active_set, box_rows
+from performative.problems.reference_solvers import active_set, box_rows
 from performative.sets import Box
 from performative.validation import positive
 
@@ -33,11 +33,11 @@ def make(adjustment: float = 0.5, cap: float = 5.0, noise: float = 0.5) -> Case:
         PR(p) = −pᵀ(a + Ep) + ½c‖p − p₀‖²,    ∇PR(p) = (cI − E − Eᵀ)p − a − cp₀,
 
     and at a stable point the gradient (cI − E)p − a − cp₀ takes its place. −E has a positive definite symmetric part, so both
-    are unique; the active set of the cap and the box is found by trying all.
+    are unique; the active set of the cap and the box is found by trying all sets.
 
-    Without the cost c of leaving the usual prices p₀ the risk on frozen data would be linear: its minimiser is a vertex,
-    unless demand is a multiple of the cap's normal, where all prices with that sum are as good. The stable point is then
-    such a tie, which repeated minimisation jumps over from vertex to vertex; so `adjustment` must be positive.
+    Without the cost c of leaving the usual prices p₀ the risk on frozen data would be linear: its minimizer is a vertex,
+    unless demand is a multiple of the cap's normal, where all prices with that sum are equally good. The stable point is then
+    such a tie, which repeated minimization jumps over from vertex to vertex; so `adjustment` must be positive.
     """
     cost, variance = positive("adjustment", adjustment), positive("noise", noise) ** 2
     cap = positive("cap", cap)
@@ -53,7 +53,7 @@ def make(adjustment: float = 0.5, cap: float = 5.0, noise: float = 0.5) -> Case:
         return float(-revenue + 0.5 * cost * np.sum((prices - USUAL) ** 2))
 
     best, best_multipliers = active_set(curvature, pull, rows, bounds)
-    kept, kept_multipliers = active_set(cost * np.eye(3) - ELASTICITY, pull, rows, bounds)
+    stable, stable_multipliers = active_set(cost * np.eye(3) - ELASTICITY, pull, rows, bounds)
     return Case(
         name="revenue",
         title="Revenue from three products under a cap on prices",
@@ -63,7 +63,7 @@ def make(adjustment: float = 0.5, cap: float = 5.0, noise: float = 0.5) -> Case:
         risk=risk,
         optimum=kkt_point(problem, risk, lambda prices: curvature @ prices - pull, best, best_multipliers[:1]),
         stable=kkt_point(
-            problem, risk, lambda prices: cost * prices - ELASTICITY @ kept - pull, kept, kept_multipliers[:1]
+            problem, risk, lambda prices: cost * prices - ELASTICITY @ stable - pull, stable, stable_multipliers[:1]
         ),
         family=Normal(np.full(3, variance)),
         density=normal_density(DEMAND, ELASTICITY, np.full(3, variance)),

@@ -16,7 +16,7 @@ from performative.validation import positive
 
 LEAST, MOST = -0.95, 1.0
 FLOOR = 0.01
-"""Decisions outside of Θ, which some methods try, count as at least this much above −1."""
+"""Decisions outside Θ, which some methods try, are taken to be at least this far above −1."""
 
 
 def loss(theta: Array, z: Array) -> Array:
@@ -34,8 +34,8 @@ def make(noise: float = 0.5) -> Case:
 
         PR(θ) = θ√(θ + 1),    PR'(θ) = (3θ + 2)/(2√(θ + 1)),    PR''(θ) = (3θ + 4)/(4(θ + 1)^{3/2}) > 0,
 
-    so that the optimum is −2/3. On frozen data the derivative is √(θ + 1) > 0 wherever they were frozen: the stable point is
-    the lower end of Θ.
+    so that the optimum is −2/3. On frozen data the derivative is √(θ + 1) > 0 wherever the data were frozen: the stable point
+    is the lower end of Θ.
     """
     variance = positive("noise", noise) ** 2
     problem = Problem(loss, Box([LEAST], [MOST]))

@@ -1,26 +1,18 @@
-"""The paper's results as functions: constants of a problem, and the bounds that follow from them.
+"""The paper's results as functions: the constants of a problem, and the bounds that follow from them.
 
 Each function is the statement that holds; where the print differs, `as_printed=True` gives the paper's own. `docs/paper.md`
 derives the differences.
 """
 
 from performative.steps import control_interval, least_horizon
-from performative.theory.assumptions import Assumption, Bounds, Constants, constants
-from performative.theory.bounds import (
-    Noise,
-    effect_gain,
-    gradient_error,
-    least_response,
-    noise_constants,
-    parameter_error,
-    parameter_error_at,
-    parameter_error_fourth,
-    regret,
-    risk_convexity,
-    risk_lipschitz,
-    sensitivity,
-    violation,
-)
+from performative.theory.assumptions import Assumption
+from performative.theory.estimation import parameter_error, parameter_error_at, parameter_error_fourth
+from performative.theory.framework import regret, violation
+from performative.theory.gradient import effect_gain, gradient_error
+from performative.theory.noise import Noise, noise_constants
+from performative.theory.problem_constants import constants
+from performative.theory.risk import least_response, risk_convexity, risk_lipschitz, sensitivity
+from performative.theory.theorem import Bounds, Constants
 
 __all__ = [
     "Assumption",

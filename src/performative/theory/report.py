@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from performative import theory
 from performative.environments import LocationFamily
-from performative.experiments.reproduce import EXPERIMENTS, WARMUP
+from performative.experiments.settings import EXPERIMENTS, WARMUP
 from performative.problem import Problem
 from performative.validation import MOST_SEED, positive, whole
 
 
 class Report(NamedTuple):
-    """The constants of a problem; the settings and the bounds at a horizon T, or None and why there are none."""
+    """The constants of a problem, and its settings and bounds at a horizon T, or None and the `reason`."""
 
     constants: theory.Constants
     rounds: int
@@ -25,11 +25,15 @@ class Report(NamedTuple):
     reason: str
 
 
-def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> tuple[Problem, Any]:
-    """The problem and environment of an experiment's instance, or those a Python file defines."""
+def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> tuple[Problem, LocationFamily]:
+    """The problem and environment of an instance of an experiment, or those that a Python file defines."""
     if name in EXPERIMENTS:
-        whole("seed", seed, 0, MOST_SEED), whole("realization", realization, 0)
-        instance = EXPERIMENTS[name].instance(seed, realization, positive("sensitivity", sensitivity), WARMUP)
+        instance = EXPERIMENTS[name].instance(
+            whole("seed", seed, 0, MOST_SEED),
+            whole("realization", realization, 0),
+            positive("sensitivity", sensitivity),
+            WARMUP,
+        )
         return instance.truth, instance.environment
     path = Path(name)
     if path.suffix != ".py" or not path.is_file():
@@ -38,21 +42,21 @@ def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 
         )
     sys.path.insert(0, str(path.resolve().parent))  # as `python file.py` does
     try:
-        defined = runpy.run_path(str(path))
+        namespace = runpy.run_path(str(path))
     except (ImportError, SyntaxError, NameError) as error:
         raise ValueError(f"{path} must run, but failed: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     for variable, kind in (("problem", Problem), ("environment", LocationFamily)):
-        if not isinstance(defined.get(variable), kind):
+        if not isinstance(namespace.get(variable), kind):
             raise ValueError(
-                f"{path} must define `{variable}`, a performative.{kind.__name__}, but it is {defined.get(variable)!r}"
+                f"{path} must define `{variable}`, a performative.{kind.__name__}, but it is {namespace.get(variable)!r}"
             )
-    return defined["problem"], defined["environment"]
+    return namespace["problem"], namespace["environment"]
 
 
-def report(problem: Problem, environment: Any, rounds: int, exploration: float = 1.0) -> Report:
-    """The constants of a problem, and Theorem 1 at T = `rounds`, or from where it speaks if that is later."""
+def report(problem: Problem, environment: LocationFamily, rounds: int, exploration: float = 1.0) -> Report:
+    """The constants of a problem, and Theorem 1 at T = `rounds`, or at the least T it applies to if that is larger."""
     whole("rounds", rounds, 1)
     constants = theory.constants(problem, environment, exploration)
     if not math.isfinite(constants.horizon):
@@ -64,5 +68,5 @@ def report(problem: Problem, environment: Any, rounds: int, exploration: float =
     except ValueError as error:
         return Report(constants, rounds, settings, None, str(error))
     if not math.isfinite(bounds.regret):
-        return Report(constants, rounds, settings, None, "a constant it needs is not bounded")
+        return Report(constants, rounds, settings, None, "one of the constants it needs is infinite")
     return Report(constants, rounds, settings, bounds, "")

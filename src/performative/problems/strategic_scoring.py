@@ -11,7 +11,7 @@ from jax import Array
 from scipy import special
 
 from performative.numerics.arrays import Floats
-from performative.problems.solving import newton
+from performative.problems.reference_solvers import newton
 
 
 def loss(penalty: Array, theta: Array, z: Array) -> Array:
@@ -23,7 +23,7 @@ def loss(penalty: Array, theta: Array, z: Array) -> Array:
 class Scoring(NamedTuple):
     """A table (x, y), who responds (r, 0 or 1), how easily each feature moves (e), and the penalty ρ of each weight.
 
-    Who responds has the features x − e∘w and so the score s(θ) = ⟨w, x⟩ + b − r Σe_i w_i². With ℓ' = sigmoid(s) − y,
+    Those who respond have the features x − e∘w and so the score s(θ) = ⟨w, x⟩ + b − r Σe_i w_i². With ℓ' = sigmoid(s) − y,
 
         PR(θ) = mean[log(1 + eˢ) − ys] + ½Σρ_iθ_i²,    ∇PR(θ) = mean[ℓ' ∇s] + ρ∘θ,    ∇s = (x − 2r e∘w, 1),
 
@@ -44,24 +44,24 @@ class Scoring(NamedTuple):
     def field(self, theta: Floats, times: float) -> tuple[Floats, Floats]:
         """The gradient with (x − times·r e∘w, 1) for ∇s, and its Jacobian: of PR for 2, of the frozen risk at θ for 1."""
         pull = special.expit(self._features(theta, 1.0) @ theta) - self.y
-        held, moves = self._features(theta, times), self._features(theta, 2.0)
+        features, moves = self._features(theta, times), self._features(theta, 2.0)
         weight = (pull + self.y) * (1.0 - pull - self.y)
         bend = np.append(-times * np.mean(pull * self.responds) * self.ease, 0.0)
-        jacobian = (held * weight[:, None]).T @ moves / len(pull) + np.diag(bend + self.penalty)
-        return np.mean(pull[:, None] * held, axis=0) + self.penalty * theta, jacobian
+        jacobian = (features * weight[:, None]).T @ moves / len(pull) + np.diag(bend + self.penalty)
+        return np.mean(pull[:, None] * features, axis=0) + self.penalty * theta, jacobian
 
     def frozen(self, theta: Floats, where: Floats) -> Floats:
         """The gradient of the risk at θ on the data that `where` induces."""
-        held = self._features(where, 1.0)
-        pull = special.expit(held @ theta) - self.y
-        return np.mean(pull[:, None] * held, axis=0) + self.penalty * theta
+        features = self._features(where, 1.0)
+        pull = special.expit(features @ theta) - self.y
+        return np.mean(pull[:, None] * features, axis=0) + self.penalty * theta
 
     def optimum(self) -> Floats:
         """Where ∇PR vanishes."""
         return newton(lambda theta: self.field(theta, 2.0), np.zeros(len(self.penalty)))
 
     def stable(self) -> Floats:
-        """Where the gradient on one's own data vanishes."""
+        """Where the gradient on the data that θ itself induces vanishes."""
         return newton(lambda theta: self.field(theta, 1.0), np.zeros(len(self.penalty)))
 
     def _features(self, theta: Floats, times: float) -> Floats:

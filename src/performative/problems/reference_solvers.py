@@ -1,4 +1,4 @@
-"""Two small solvers in NumPy for the answers in closed form, apart from those of the library."""
+"""Two small solvers in NumPy for answers in closed form, independent of the library's solvers."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 from performative.numerics.arrays import Floats
 
 NEWTON = 100
-"""Newton steps, at most."""
+"""The most Newton steps."""
 
 
 def active_set(matrix: Floats, vector: Floats, rows: Floats, bounds: Floats) -> tuple[Floats, Floats]:
-    """x and λ with M x − v + Cᵀλ = 0 and 0 ≤ λ ⊥ b − C x ≥ 0: every set of active rows of C is tried, small ones first.
+    """x and λ with M x − v + Cᵀλ = 0 and 0 ≤ λ ⊥ b − C x ≥ 0: tries every set of active rows of C, small ones first.
 
-    A symmetric positive definite M gives the minimiser of ½xᵀMx − vᵀx under C x ≤ b; any other M whose symmetric part is
-    positive definite, the one point that solves this variational inequality. Each trial is one linear system.
+    A symmetric positive definite M gives the minimizer of ½xᵀMx − vᵀx under C x ≤ b; any other M whose symmetric part is
+    positive definite gives the one point that solves this variational inequality. Each trial is one linear system.
     """
     size = len(vector)
     for count in range(size + 1):
-        for chosen in map(list, itertools.combinations(range(len(bounds)), count)):
-            held = rows[chosen]
-            if np.linalg.matrix_rank(held) < count:
+        for active in map(list, itertools.combinations(range(len(bounds)), count)):
+            active_rows = rows[active]
+            if np.linalg.matrix_rank(active_rows) < count:
                 continue
-            system = np.block([[matrix, held.T], [held, np.zeros((count, count))]])
-            solved = np.linalg.solve(system, np.concatenate([vector, bounds[chosen]]))
-            x, multipliers = solved[:size], np.zeros(len(bounds))
-            multipliers[chosen] = solved[size:]
+            system = np.block([[matrix, active_rows.T], [active_rows, np.zeros((count, count))]])
+            solution = np.linalg.solve(system, np.concatenate([vector, bounds[active]]))
+            x, multipliers = solution[:size], np.zeros(len(bounds))
+            multipliers[active] = solution[size:]
             if np.all(rows @ x <= bounds + 1e-12) and np.all(multipliers >= -1e-12):
                 return x, np.maximum(multipliers, 0.0)
-    raise ValueError(f"`rows @ x <= bounds` must hold for some x, but no active set does, with {bounds=}")
+    raise ValueError(f"`rows @ x <= bounds` must hold for some x, but no active set gives one with {bounds=}")
 
 
 def box_rows(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -40,7 +40,7 @@ def box_rows(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
 
 
 def newton(field: Callable[[Floats], tuple[Floats, Floats]], start: Floats) -> Floats:
-    """The root of a field that is given with its Jacobian: Newton steps, halved until the field gets smaller."""
+    """The root of a field that comes with its Jacobian: Newton steps, halved until the field gets smaller."""
     x = start
     value, jacobian = field(x)
     for _ in range(NEWTON):

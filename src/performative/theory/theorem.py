@@ -1,0 +1,156 @@
+"""Theorem 1: the constants of a problem, and the settings and bounds that follow from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from performative import steps
+from performative.numerics.arrays import Floats
+from performative.theory import estimation, framework, gradient
+from performative.theory.assumptions import NEEDED, Assumption
+from performative.theory.noise import Noise, noise_constants
+from performative.validation import whole
+
+
+class Bounds(NamedTuple):
+    """Theorem 1 at a horizon T: bounds on the sums over t = 1..T, and the settings they hold for.
+
+    >>> import performative as pf
+    >>> pf.theory.Bounds._fields[:5]
+    ('rounds', 'regret', 'violation', 'gradient_error', 'parameter_error')
+    """
+
+    rounds: int
+    regret: float
+    violation: float
+    gradient_error: float
+    parameter_error: float
+    step: float
+    control: float
+    warmup: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Constants:
+    """The constants of a problem in an environment; infinity where there is none. `evidence` says how each was computed.
+
+    Of the loss: `decision_convexity` γ_θ, `data_convexity` γ_Z, `smoothness` β (across θ and Z), `data_smoothness` β_Z,
+    `loss_lipschitz` L_θ and `data_lipschitz` L_Z. Of the risk: `convexity` γ and `lipschitz` L. Of the set and the
+    constraints: `radius` R, `constraint_lipschitz` L_g, `constraint_bound` C. Of the data: `variance` σ² at one decision
+    and `uniform_variance` at all of them together, `trace` tr Σ; `moved_covariance` and `moved_fourth` are Σ and the fourth
+    moment along the directions that the effect can move. Of the effect: `sensitivity` σ_max(A), `least_response` σ_min(A),
+    `effect_error` ‖A‖²_F. `gain` is (K₁, K₂) of Lemma 4 and `gain_spread` what n base samples add to K₁, over √n.
+    `multipliers` is ‖λ*‖.
+
+    `pf.theory.constants` computes them; its example shows what they are for.
+    """
+
+    decision_convexity: float
+    data_convexity: float
+    smoothness: float
+    data_smoothness: float
+    loss_lipschitz: float
+    data_lipschitz: float
+    convexity: float
+    lipschitz: float
+    radius: float
+    constraint_lipschitz: float
+    constraint_bound: float
+    variance: float
+    uniform_variance: float
+    trace: float
+    sensitivity: float
+    least_response: float
+    effect_error: float
+    gain: tuple[float, float]
+    gain_spread: float
+    multipliers: float
+    dimension: int
+    exploration: float
+    noise: Noise
+    moved_covariance: Floats
+    moved_fourth: float
+    evidence: dict[str, str]
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def horizon(self) -> float:
+        """The least T from which Theorem 1 applies, 32 L_g²."""
+        return steps.least_horizon(self.constraint_lipschitz) if math.isfinite(self.constraint_lipschitz) else math.inf
+
+    @property
+    def needed(self) -> list[Assumption]:
+        """The assumptions that the corrected theorem rests on."""
+        return [self.assumption(name) for name in NEEDED]
+
+    def assumption(self, name: str) -> Assumption:
+        """The assumption of that name."""
+        return next(item for item in self.assumptions if item.name == name)
+
+    def settings(self, rounds: int) -> dict[str, Any]:
+        """The theorem's step, control, estimation_step and warmup for T = `rounds`, as options of `apda`."""
+        options = steps.theorem(rounds, self.constraint_lipschitz, self.dimension)
+        options["estimation_step"] = steps.excited(self.dimension, self.exploration)
+        return options | {"warmup": math.ceil(math.sqrt(rounds)), "exploration": self.exploration}
+
+    def theorem(
+        self, rounds: int, warmup: int | None = None, control: float | None = None, as_printed: bool = False
+    ) -> Bounds:
+        """Theorem 1 for T = `rounds`, η = 1/√T and the theorem's ζ_t; if left out, n is √T and δ the least allowed.
+
+        Assumes what `needed` lists, Â₀ = 0 and probes N(0, exploration²I). Refuses a problem where one of these fails; where
+        one is undecided, you must know that it holds. As printed: all lemmas as printed.
+        """
+        rounds = whole("rounds", rounds, 1)
+        failing = [item for item in self.needed if item.holds is False]
+        if failing and not as_printed:
+            raise ValueError(
+                f"the assumptions of Theorem 1 must hold, but {failing[0].name} fails: {failing[0].evidence}"
+            )
+        if not math.isfinite(self.horizon) or rounds < self.horizon:
+            raise ValueError(f"`rounds >= 32 L_g²` must hold for Theorem 1, but got {rounds=} < {self.horizon}")
+        n = math.ceil(math.sqrt(rounds)) if warmup is None else whole("warmup", warmup, 1)
+        delta = self.settings(rounds)["control"] if control is None else control
+        moved = float(np.trace(self.moved_covariance))
+        noise = (
+            noise_constants("gaussian", self.dimension, self.exploration, as_printed=True) if as_printed else self.noise
+        )
+        parameters = estimation.parameter_error(
+            rounds, self.effect_error, noise, self.trace if as_printed else moved, as_printed
+        )
+        fourth = 0.0
+        if self.gain[1] > 0 and not as_printed:
+            fourth = estimation.parameter_error_fourth(
+                rounds, self.dimension, self.effect_error, self.moved_covariance, self.moved_fourth, self.exploration
+            )
+        gradients = gradient.gradient_error(
+            rounds,
+            n,
+            variance=self.variance if as_printed else self.uniform_variance,
+            smoothness=self.smoothness,
+            data_smoothness=self.data_smoothness,
+            data_lipschitz=self.data_lipschitz,
+            sensitivity=self.sensitivity,
+            radius=self.radius,
+            parameter_error=parameters,
+            parameter_error_fourth=fourth,
+            gain=(self.gain[0] + self.gain_spread / math.sqrt(n), self.gain[1]),
+            as_printed=as_printed,
+        )
+        common: dict[str, Any] = {
+            "convexity": self.convexity,
+            "radius": self.radius,
+            "constraint_bound": self.constraint_bound,
+            "constraint_lipschitz": self.constraint_lipschitz,
+            "lipschitz": self.lipschitz,
+            "control": delta,
+            "multipliers": self.multipliers,
+            "as_printed": as_printed,
+        }
+        regret = framework.regret(rounds, gradients, **common)
+        violation = framework.violation(rounds, gradients, **common)
+        return Bounds(rounds, regret, violation, gradients, parameters, 1 / math.sqrt(rounds), delta, n)

@@ -1,0 +1,105 @@
+"""Which assumptions hold, fail or are undecided, and what that does to the theorem."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from theorem_model import ACTIVE, model
+
+import performative as pf
+from performative import theory
+from performative.numerics.precision import precise
+from performative.problems import portfolio
+from performative.theory.assumptions import assumptions
+from performative.theory.gain import gain
+from performative.theory.landscape import Landscape
+
+
+def world(dimension=2):
+    return pf.LocationFamily(pf.Gaussian(np.zeros(dimension), np.ones(dimension)), 0.1 * np.eye(dimension))
+
+
+def test_the_experiments_fail_the_assumptions_that_they_fail():
+    """Slips 13 and 14: −zᵀθ is linear in z; δ = 1 lies below the interval; PR is strongly convex all the same."""
+    instance = portfolio.instance(0, 0, 1.0, 1000)
+    constants = theory.constants(instance.truth, instance.environment)
+    failing = [item.name for item in constants.assumptions if item.holds is False]
+    assert failing == ["1: convex in Z", "1: γ_θ − β²/γ_Z > 0"]
+    effect = instance.environment.effect
+    hessian = 2 * np.eye(10) - effect - effect.T
+    assert constants.convexity == pytest.approx(np.linalg.eigvalsh(hessian)[0], rel=1e-9)
+    assert constants.variance == pytest.approx(np.trace(instance.environment.base.covariance), rel=1e-9)
+    assert constants.settings(10**6)["control"] > 1.0
+    assert constants.horizon > 1000
+    # L_g: the largest spectral norm over the corners of the box is that of the upper corner, where all gradients grow.
+    corner = np.full(10, 0.3)
+    with precise():
+        jacobian = np.asarray(jax.jacobian(instance.truth.g)(jnp.asarray(corner)))
+    assert constants.constraint_lipschitz == pytest.approx(np.linalg.norm(jacobian, 2), rel=1e-6)
+
+
+def test_what_is_unbounded_is_said():
+    problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Reals(2), dimension=2)
+    constants = theory.constants(problem, world())
+    assert constants.assumption("2: Θ bounded").holds is False
+    assert constants.assumption("1: Lipschitz in Z").holds is False
+    assert math.isinf(constants.radius)
+    assert math.isinf(constants.lipschitz)
+    with pytest.raises(ValueError, match="2: Θ bounded fails"):
+        constants.theorem(1000)
+
+
+def test_what_cannot_be_decided_is_undecided():
+    """Of a logistic loss neither the smoothness nor what an error in the effect does can be read off the program."""
+    loss = lambda theta, z: jnp.log1p(jnp.exp(-jnp.sum(theta * z))) + 0.5 * jnp.sum(theta**2)  # noqa: E731
+    constants = theory.constants(pf.Problem(loss, pf.Ball(1.0), dimension=1), world(1))
+    assert constants.assumption("1: smooth").holds is None
+    assert constants.assumption("PR strongly convex").holds is None
+    assert constants.assumption("Lemma 4: quadratic in Z").holds is None
+    assert constants.assumption("4: gradient variance").holds is None
+    assert constants.assumption("1: convex in Z").holds is False
+    assert constants.convexity > 0
+    assert constants.gain == (math.inf, math.inf)
+    with pytest.raises(TypeError, match=r"`environment` must be a performative\.LocationFamily"):
+        theory.constants(pf.Problem(loss, pf.Ball(1.0), dimension=1), object())
+
+
+def judged(problem, environment, dimension):
+    """The landscape of a problem, and its assumptions by name; constants that they do not turn on are 1."""
+    with precise():
+        landscape = Landscape(problem, environment, dimension, seed=0)
+        values, evidence = collections.defaultdict(lambda: 1.0), collections.defaultdict(str)
+        return landscape, {item.name: item for item in assumptions(landscape, values, evidence)}
+
+
+def test_kinks_are_not_taken_for_smooth():
+    """The Hessian of |θ − z| is 0 by its program, which says nothing."""
+    problem = pf.Problem(lambda theta, z: jnp.sum(jnp.abs(theta - z)) + jnp.sum(theta**2), pf.Ball(1.0), dimension=1)
+    landscape, report = judged(problem, world(1), 1)
+    assert report["1: smooth"].holds is None
+    with precise():
+        assert gain(landscape)[:3] == (math.inf, math.inf, math.inf)
+        assert "kinks" in landscape.largest_norm("‖∂²ℓ/∂θ∂Z‖", landscape.mixed_hessian)[1]
+
+
+def test_a_scaled_effect_and_a_bent_constraint_have_no_theorem():
+    scaled = pf.LocationFamily(
+        pf.Gaussian(np.zeros(2), np.ones(2)), 0.1 * np.eye(2), lambda effect, theta: 5.0 * (effect @ theta)
+    )
+    ring = pf.constraints.Function(lambda theta: 0.2 - jnp.sum(theta**2))
+    problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Ball(1.0), [ring], dimension=2)
+    _, report = judged(problem, scaled, 2)
+    constants = model(ACTIVE)[2]
+    for name, message in (
+        ("3: g convex", "3: g convex fails: a Hessian of g has the eigenvalue -2"),
+        ("location family", r"location family fails: .* scale the shift"),
+    ):
+        others = tuple(report[name] if item.name == name else item for item in constants.assumptions)
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(constants, assumptions=others).theorem(1000)
