@@ -16,9 +16,7 @@ def loss(theta, z):
 
 SQUARE = pf.Box([-1.0, -1.0], [1.0, 1.0])
 
-
 BASE = pf.Gaussian([0.0, 0.0], [1.0, 1.0])
-
 
 WORLD = pf.LocationFamily(BASE, 0.1 * np.eye(2))
 
@@ -29,9 +27,7 @@ def problem(rules=None, decisions=SQUARE, dimension=None):
 
 LOW = constraints.Linear([1.0, 0.0], -0.5, name="low")
 
-
 HIGH = constraints.Linear([-1.0, 0.0], -0.25, name="high")
-
 
 IDLE = constraints.Linear([0.0, 1.0], 5.0, name="idle")
 
@@ -69,3 +65,40 @@ def test_an_empty_feasible_set_is_refused_by_name_and_amount(use, rules, decisio
 def test_a_constraint_that_is_not_a_number_is_refused_by_name():
     with pytest.raises(ValueError, match=r"constraint|g1"):
         pf.apda(problem(lambda theta: jnp.log(theta[0] - 0.5)))
+
+
+def test_conflicting_constraints_are_named_with_the_amount():
+    constraints = [
+        pf.constraints.Linear([1.0, 1.0], 0.5, name="cap"),
+        pf.constraints.Linear([-1.0, -1.0], -0.9, name="floor"),
+        pf.constraints.Linear([1.0, -1.0], 5.0, name="idle"),
+    ]
+    problem = pf.Problem(loss, pf.Box(np.zeros(2), np.ones(2)), constraints)
+    world = pf.LocationFamily(pf.Gaussian(np.zeros(2), np.ones(2)), np.zeros((2, 2)))
+    with pytest.raises(pf.InfeasibleProblem, match="cap, floor") as caught:
+        pf.performative_optimum(problem, world)
+    assert caught.value.violation == pytest.approx(0.2, abs=1e-7)  # half of 0.9 − 0.5 each
+    assert set(caught.value.conflicting) == {"cap", "floor"}
+
+
+def test_constraints_that_can_be_met_are_not_blamed():
+    others = [pf.constraints.Linear([1.0, 0.0], 3.0, name=f"ok{i}") for i in range(4)]
+    problem = pf.Problem(
+        loss, pf.Box([0.0, 0.0], [5.0, 5.0]), [pf.constraints.Linear([1.0, 1.0], -1.0, name="x"), *others]
+    )
+    with pytest.raises(pf.InfeasibleProblem) as caught:
+        pf.performative_optimum(problem, WORLD)
+    assert set(caught.value.conflicting) == {"x"}
+    assert caught.value.conflicting["x"] == pytest.approx(1.0)
+    assert caught.value.violation == pytest.approx(1.0)
+
+
+def test_a_feasible_set_away_from_the_start_is_found():
+    """g = 1 − θ² has no slope at 0: a search from there alone would call the problem infeasible."""
+    world = pf.LocationFamily(pf.Gaussian([0.5], [1.0]), [[0.0]])
+    problem = pf.Problem(loss, pf.Box([-3.0], [3.0]), lambda theta: 1.0 - theta**2)
+    optimum = pf.performative_optimum(problem, world)
+    assert optimum.local
+    assert abs(optimum.decision[0]) == pytest.approx(1.0, abs=1e-5)
+    quartic = pf.Problem(loss, pf.Box([-3.0], [3.0]), lambda theta: 1.0 - theta**4)
+    assert pf.performative_optimum(quartic, world, start=[-2.0]).local

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.environments.quadrature import standard_normal_nodes
 from performative.environments.tables import from_frame, is_pandas, read_frame
@@ -19,9 +20,20 @@ from performative.numerics.expectations import Moments, Pattern, Samples, from_s
 from performative.numerics.pytrees import assign, pytree
 from performative.validation import finite_array, read_only, symmetric
 
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
 
 class Base(Protocol):
-    """A distribution on R^k that can be drawn from and averaged over."""
+    """A distribution on R^k to draw from and to average over.
+
+    >>> import performative as pf
+    >>> base = pf.Empirical([1.0, 2.0, 4.0])
+    >>> base.width, base.normals(5)
+    (1, 5)
+    >>> float(base.expectation(None, smooth=True).mean(lambda z: z[0] ** 2))
+    7.0
+    """
 
     @property
     def width(self) -> int:
@@ -31,11 +43,13 @@ class Base(Protocol):
         """How many standard normal numbers n samples take."""
 
     def from_normals(self, normals: Array) -> Array:
-        """The samples (n, k) that these numbers stand for."""
+        """The samples (n, k) made from these numbers."""
 
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
-        """The distribution in a form that averages: by its moments over functions that are quadratic with this
-        `pattern`, by nodes over any other, `smooth` telling whether they are analytic.
+        """The distribution in a form that averages functions.
+
+        By its moments if they are quadratic with this `pattern`; by nodes otherwise, where `smooth` says whether they are
+        analytic.
         """
 
 
@@ -43,14 +57,19 @@ class Base(Protocol):
 class Gaussian:
     """N(mean, covariance) on R^k.
 
-    `covariance` is a full matrix (k, k), variances (k,), or (blocks, p, p) for independent stretches of length p.
+    `covariance` is a full matrix (k, k), variances (k,), or (blocks, p, p) for independent blocks of length p.
+
+    >>> import performative as pf
+    >>> demand = pf.Gaussian(mean=[4.0, 5.0], covariance=[0.25, 0.5])
+    >>> demand.width, demand.full_covariance().tolist()
+    (2, [[0.25, 0.0], [0.0, 0.5]])
     """
 
-    mean: Any
-    covariance: Any
-    factor: Any
+    mean: Array
+    covariance: Array
+    factor: Array
 
-    def __init__(self, mean: Any, covariance: Any) -> None:
+    def __init__(self, mean: ArrayLike, covariance: ArrayLike) -> None:
         mean = np.atleast_1d(finite_array("mean", mean, (0, 1)))
         covariance = finite_array("covariance", covariance, (0, 1, 2, 3))
         covariance = np.atleast_1d(covariance)
@@ -74,19 +93,19 @@ class Gaussian:
 
     @property
     def width(self) -> int:
-        """k."""
+        """k, the length of one sample."""
         return int(self.mean.shape[0])
 
     def normals(self, n: int) -> int:
-        """k for each sample."""
+        """n·k: a sample takes k standard normal numbers."""
         return n * self.width
 
     def from_normals(self, normals: Array) -> Array:
         """mean + factor · normals."""
-        return jax.vmap(self.colour)(normals.reshape(-1, self.width))
+        return jax.vmap(self.color)(normals.reshape(-1, self.width))
 
-    def colour(self, white: Array) -> Array:
-        """The sample (k,) that standard normal numbers (k,) stand for."""
+    def color(self, white: Array) -> Array:
+        """The sample (k,) made from standard normal numbers (k,)."""
         if self.factor.ndim == 1:
             return jnp.asarray(self.mean + self.factor * white)
         rows = white.reshape(-1, 1, self.factor.shape[-1])
@@ -94,15 +113,15 @@ class Gaussian:
         return self.mean + jnp.sum(factor * rows, axis=-1).reshape(-1)
 
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
-        """Exact moments; without a pattern the nodes of `standard_normal_nodes`."""
+        """The exact moments or, without a pattern, the nodes of `standard_normal_nodes`."""
         if pattern is None:
             return self.nodes(standard_normal_nodes(self.width, smooth))
         return Moments(jnp.asarray(self.mean), pattern.compress(self.full_covariance()), pattern)
 
     def nodes(self, rule: tuple[Floats, Floats]) -> Samples:
-        """The nodes and weights of a rule for N(0, I), carried over to this distribution."""
+        """The nodes and weights of a rule for N(0, I), mapped to this distribution."""
         nodes, weights = rule
-        return Samples(jax.vmap(self.colour)(jnp.asarray(nodes)), jnp.asarray(weights))
+        return Samples(jax.vmap(self.color)(jnp.asarray(nodes)), jnp.asarray(weights))
 
     def full_covariance(self) -> Array:
         """The covariance as one matrix (k, k)."""
@@ -115,48 +134,49 @@ class Gaussian:
 
 @pytree()
 class Empirical:
-    """The user's own samples (n, k), drawn with replacement; a vector (n,) counts as k = 1.
+    """Your own samples (n, k), drawn with replacement; a vector (n,) counts as k = 1.
 
-    They are an array, or a pandas DataFrame or Series of numbers and booleans; `Empirical.read` takes them from a file.
+    They are an array, or a pandas DataFrame or Series of numbers and booleans; `Empirical.read` reads them from a file.
+
+    >>> import performative as pf
+    >>> demand = pf.Empirical([[1.0, 0.0], [2.0, 1.0], [4.0, 1.0]])
+    >>> demand.width, demand.samples.shape
+    (2, (3, 2))
     """
 
-    samples: Any
+    samples: Array
 
-    def __post_init__(self) -> None:
-        if is_pandas(self.samples, "DataFrame"):
-            samples = from_frame(self.samples)
-        elif is_pandas(self.samples, "Series"):
-            samples = from_frame(self.samples.to_frame())
-        else:
-            samples = finite_array("samples", self.samples, (1, 2))
-        samples = samples[:, None] if samples.ndim == 1 else samples
-        if 0 in samples.shape:
-            raise ValueError(f"`samples` must hold at least one row of at least one number, but got {samples.shape}")
-        assign(self, samples=samples)
+    def __init__(self, samples: ArrayLike | DataFrame | Series) -> None:
+        tabular = is_pandas(samples, "DataFrame") or is_pandas(samples, "Series")
+        numbers = from_frame(samples) if tabular else finite_array("samples", samples, (1, 2))
+        numbers = numbers[:, None] if numbers.ndim == 1 else numbers
+        if 0 in numbers.shape:
+            raise ValueError(f"`samples` must hold at least one row of at least one number, but got {numbers.shape}")
+        assign(self, samples=numbers)
 
     @classmethod
     def read(cls, path: str | PathLike[str], columns: Sequence[str | int] | None = None) -> Empirical:
-        """The samples in a parquet (.parquet, .pq) or CSV (.csv, .csv.gz) file: all its columns, or these in this order.
+        """The samples in a parquet (.parquet, .pq) or CSV (.csv, .csv.gz) file: all its columns, or `columns` in their order.
 
-        The first line of a CSV file names its columns. Parquet needs pyarrow, `pip install performative[tables]`.
+        The first line of a CSV file names its columns. Parquet needs pyarrow: `pip install performative[tables]`.
         """
         return cls(read_frame(Path(path), columns))
 
     @property
     def width(self) -> int:
-        """k."""
+        """k, the length of one sample."""
         return int(self.samples.shape[1])
 
     def normals(self, n: int) -> int:
-        """One for each sample."""
+        """n: a sample takes one standard normal number."""
         return n
 
     def from_normals(self, normals: Array) -> Array:
-        """Rows picked uniformly: Φ of a standard normal is uniform on [0, 1]."""
+        """Rows drawn uniformly: Φ of a standard normal number is uniform on [0, 1]."""
         count = self.samples.shape[0]
         row = jnp.floor(jax.scipy.special.ndtr(normals) * count).astype(jnp.int64)
         return jnp.asarray(self.samples)[jnp.minimum(row, count - 1)]
 
     def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
-        """Exact."""
+        """All samples with equal weights or, where the pattern allows, their moments: both exact."""
         return from_samples(jnp.asarray(self.samples), pattern)

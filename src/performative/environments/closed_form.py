@@ -1,35 +1,45 @@
-"""A world whose risk is known by a formula, which is exact and cheaper than any average."""
+"""A world with a formula for its risk, which is exact and cheaper than any average."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
+from numpy.typing import ArrayLike
 
+from performative.environments.protocol import KnownWorld
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
-from performative.problem import Problem
+from performative.problem import Loss, Problem
 from performative.provenance import describe
 from performative.validation import is_traced, jax_arrays
+
+Formula = Callable[[Array, Array], Array]
 
 
 @pytree()
 class ClosedForm:
-    """`world` with a formula (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) for one `loss` ℓ, in `jax.numpy`; all else is the world's own.
+    """`world` with a formula (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) for one `loss` ℓ, in `jax.numpy`; the rest is the world's.
 
-    Problems with another loss are refused.
-    Losses with kinks are averaged over thousands of nodes otherwise, in every round that is measured.
+    Problems with another loss are refused. Without a formula, losses with kinks are averaged over thousands of nodes in every
+    round that is measured.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> def loss(theta, z):
+    ...     return jnp.abs(theta[0]) * z[0]
+    >>> base = pf.LocationFamily(pf.Gaussian([1.0], [1.0]), [[0.5]])
+    >>> world = pf.ClosedForm(base, loss, lambda theta, where: jnp.abs(theta[0]) * (1.0 + 0.5 * where[0]))
+    >>> pf.performative_risk(pf.Problem(loss, pf.Box([-2.0], [2.0])), world, [-1.0])
+    0.5
     """
 
-    world: Any
-    loss: Any
-    formula: Any
+    world: KnownWorld
+    loss: Loss
+    formula: Formula
 
-    def __init__(
-        self, world: Any, loss: Callable[[Array, Array], Array], formula: Callable[[Array, Array], Array]
-    ) -> None:
+    def __init__(self, world: KnownWorld, loss: Loss, formula: Formula) -> None:
         for name, part in (("world.sample", getattr(world, "sample", None)), ("loss", loss), ("formula", formula)):
             if not callable(part):
                 raise TypeError(f"`{name}` must be callable, but got {part!r}")
@@ -47,12 +57,12 @@ class ClosedForm:
 
     @property
     def dimension(self) -> int | None:
-        """d, where the world tells it."""
+        """d, if the world determines it."""
         return getattr(self.world, "dimension", None)
 
     @property
-    def effect(self) -> Any:
-        """A, where the world is a location family."""
+    def effect(self) -> Array | None:
+        """A, if the world is a location family."""
         return getattr(self.world, "effect", None)
 
     def normals(self, n: int) -> int:
@@ -60,7 +70,7 @@ class ClosedForm:
         return int(self.world.normals(n))
 
     def respond(self, normals: Array, theta: Array) -> Array:
-        """The samples that these numbers stand for."""
+        """The samples made from these numbers."""
         return self.world.respond(normals, theta)
 
     @in_float64
@@ -68,24 +78,24 @@ class ClosedForm:
         """n samples (n, k) of Z ∼ D(θ)."""
         return self.world.sample(key, theta, n)
 
-    def risk(self, problem: Problem, steps: int | None = None) -> Any:
-        """The formula."""
+    def risk(self, problem: Problem, steps: int | None = None) -> FormulaRisk:
+        """The formula as the decoupled risk."""
         return FormulaRisk(self.formula)
 
-    def check(self, problem: Problem, theta: Any = None) -> None:
-        """As the world checks, and that the loss is the formula's own, function and numbers."""
+    def check(self, problem: Problem, theta: ArrayLike | None = None) -> None:
+        """Check as the world does, and refuse a loss that is not the formula's, in its function or its numbers."""
         self.world.check(problem, theta)
         if is_traced(self, problem):
             return
         if describe(problem.loss, most=10**6) != describe(self.loss, most=10**6):
-            raise ValueError("the problem's loss must be the one that the formula is for, but it is another")
+            raise ValueError("the problem's loss must be the one that the formula is for, but it differs")
 
 
 @pytree()
 class FormulaRisk:
-    """The formula, PR(θ) being its diagonal."""
+    """The formula as a decoupled risk; PR(θ) is its diagonal."""
 
-    formula: Any
+    formula: Formula
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""

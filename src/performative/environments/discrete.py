@@ -1,47 +1,48 @@
-"""Families of counts, parametrised by their mean: risks are sums over all outcomes, and exact."""
+"""Families of counts, parametrized by their mean: risks are exact sums over all outcomes."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import pytree
-from performative.problem import Problem
+from performative.problem import Loss, Problem
 from performative.validation import whole
 
 MOST_OUTCOMES = 4096
-"""Outcomes that a discrete family is summed over, at most."""
+"""The most outcomes to sum over."""
 TAIL = 1e-9
-"""The most probability that may lie beyond the largest outcome."""
+"""The largest probability that may lie beyond the largest outcome."""
 
 
 class Discrete:
     """Independent entries with outcomes 0, 1, …: exact sums over all outcomes."""
 
-    width: Any
+    width: int
 
     @property
     def size(self) -> int:
-        """k."""
+        """k: the parameter holds the mean of each entry."""
         return int(self.width)
 
     @property
     def by_mean(self) -> bool:
-        """Yes."""
+        """True: the parameter is the mean of Z."""
         return True
 
     def normals(self, n: int) -> int:
-        """k for each sample."""
+        """n·k: a sample takes k standard normal numbers."""
         return n * int(self.width)
 
     @property
     def discrete(self) -> bool:
-        """Yes."""
+        """True: p is a probability."""
         return True
 
     def mass(self, parameter: Array) -> Array:
@@ -49,16 +50,16 @@ class Discrete:
         raise TypeError(f"{type(self).__name__} must define mass(parameter)")
 
     def draw(self, normals: Array, parameter: Array) -> Array:
-        """The inverse of the distribution function at Φ of the numbers."""
+        """The inverse of the distribution function at Φ(normals)."""
         below = jnp.cumsum(jax.vmap(self.mass)(parameter), axis=1)[:, :-1]  # (k, outcomes − 1)
         uniform = jax.scipy.special.ndtr(normals.reshape(-1, int(self.width), 1))
         return jnp.sum((uniform > below).astype(jnp.float64), axis=-1)
 
     def log_density(self, z: Array, parameter: Array) -> Array:
-        """Σ log P(z_i); −∞ for what is no outcome."""
+        """Σ log P(z_i); −∞ if an entry is not an outcome."""
         table = jax.vmap(self.mass)(parameter)
-        counted = jnp.clip(z, 0, table.shape[1] - 1).astype(jnp.int64)
-        chances = jnp.take_along_axis(table, counted[:, None], axis=1)[:, 0]
+        counts = jnp.clip(z, 0, table.shape[1] - 1).astype(jnp.int64)
+        chances = jnp.take_along_axis(table, counts[:, None], axis=1)[:, 0]
         possible = (jnp.floor(z) == z) & (z >= 0) & (z <= self.largest) & (chances > 0)
         return jnp.sum(jnp.where(possible, jnp.log(jnp.where(possible, chances, 1.0)), -jnp.inf))
 
@@ -67,21 +68,21 @@ class Discrete:
         """The largest number that counts as an outcome."""
         raise TypeError(f"{type(self).__name__} must define largest")
 
-    def risk(self, problem: Problem, parameter: Any, steps: int | None = None) -> Any:
-        """A sum over all outcomes."""
+    def risk(self, problem: Problem, parameter: Callable[[Array], Array], steps: int | None = None) -> _Sum:
+        """The decoupled risk as a sum over all outcomes."""
         return _Sum(problem.loss, self, parameter)
 
     def outcomes(self) -> Array:
-        """All samples (s, k) there are."""
+        """All possible samples (s, k)."""
         one = range(self.mass(jnp.full((), 0.5)).shape[0])
         return jnp.asarray(list(itertools.product(one, repeat=int(self.width))), dtype=jnp.float64)
 
 
 @pytree()
 class _Sum:
-    loss: Any
-    family: Any
-    parameter: Any
+    loss: Loss
+    family: Discrete
+    parameter: Callable[[Array], Array]
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         parameter = self.parameter(theta if where is None else where)
@@ -94,37 +95,52 @@ class _Sum:
 
 @pytree("width")
 class Bernoulli(Discrete):
-    """`width` independent entries, 1 with probability f and 0 otherwise."""
+    """`width` independent entries, 1 with probability f and 0 otherwise.
 
-    width: Any = 1
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> buyers = pf.ParametricFamily(pf.Bernoulli(), lambda price: 1.0 - price / 4.0)
+    >>> problem = pf.Problem(lambda price, bought: -price[0] * bought[0], pf.Box([0.0], [4.0]))
+    >>> pf.performative_risk(problem, buyers, [1.0])
+    -0.75
+    """
+
+    width: int = 1
 
     def __post_init__(self) -> None:
         whole("width", self.width, 1, int(np.log2(MOST_OUTCOMES)))
 
     def mass(self, parameter: Array) -> Array:
-        """1 − f, f."""
+        """P(0) = 1 − f and P(1) = f."""
         return jnp.stack([1.0 - parameter, parameter])
 
     @property
     def largest(self) -> float:
-        """1."""
+        """1, since an entry is 0 or 1."""
         return 1.0
 
-    def fault(self, parameter: Array) -> str | None:
-        """A probability."""
+    def fault(self, parameter: Floats) -> str | None:
+        """What is wrong if f is not a probability."""
         return None if np.all((parameter >= 0) & (parameter <= 1)) else "must lie in [0, 1]"
 
     def inside(self, parameter: Array) -> Array:
-        """Away from 0 and 1."""
+        """f, kept away from 0 and 1."""
         return jnp.clip(parameter, 1e-3, 1.0 - 1e-3)
 
 
 @pytree("width", "most")
 class Poisson(Discrete):
-    """`width` independent counts of mean f; outcomes above `most` are counted as `most`."""
+    """`width` independent counts of mean f; counts above `most` are recorded as `most`.
 
-    width: Any = 1
-    most: Any = 60
+    >>> import performative as pf
+    >>> sales = pf.ParametricFamily(pf.Poisson(most=40), lambda price: 8.0 - 2.0 * price)
+    >>> problem = pf.Problem(lambda price, sold: -price[0] * sold[0], pf.Box([0.0], [4.0]))
+    >>> round(pf.performative_risk(problem, sales, [2.0]), 6)
+    -8.0
+    """
+
+    width: int = 1
+    most: int = 60
 
     def __post_init__(self) -> None:
         whole("width", self.width, 1)
@@ -135,18 +151,18 @@ class Poisson(Discrete):
             )
 
     def mass(self, parameter: Array) -> Array:
-        """f^z e^(−f)/z!, the last outcome holding what is left."""
+        """P(z) = f^z e^(−f)/z!; the last outcome takes the rest."""
         factors = parameter / jnp.arange(1.0, self.most)
         chances = jnp.exp(-parameter) * jnp.concatenate([jnp.ones(1), jnp.cumprod(factors)])
         return jnp.concatenate([chances, jnp.maximum(1.0 - jnp.sum(chances), 0.0)[None]])
 
     @property
     def largest(self) -> float:
-        """Any: what is above `most` counts as `most`."""
+        """Infinity: counts above `most` count as `most`."""
         return float("inf")
 
-    def fault(self, parameter: Array) -> str | None:
-        """A mean well below `most`."""
+    def fault(self, parameter: Floats) -> str | None:
+        """What is wrong if f is negative, or too close to `most`."""
         if not np.all(parameter >= 0):
             return "must be >= 0"
         from scipy import stats
@@ -157,5 +173,5 @@ class Poisson(Discrete):
         )
 
     def inside(self, parameter: Array) -> Array:
-        """Above 0."""
+        """f, kept above 0."""
         return jnp.maximum(parameter, 1e-3)

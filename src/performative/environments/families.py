@@ -1,30 +1,42 @@
 """Families of distributions whose parameter moves with the decision: Z ∼ p(·; f(θ)).
 
-The form p of the density is often known while f is not: PerfGD learns f, and a score-function gradient needs both. The
-exponential families here are parametrised by the mean of Z, so that an average of samples estimates the parameter.
+Often the form p of the density is known but f is not: PerfGD learns f, and a score-function gradient needs both. The
+exponential families here are parametrized by the mean of Z, so that an average of samples estimates the parameter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.environments.bases import Gaussian
-from performative.environments.reaction import LOOKS, Reaction
+from performative.environments.reaction import LOOKS, Reaction, ReactionRisk
+from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.numerics.randomness import standard_normal
 from performative.problem import Problem
+from performative.solvers.derivatives import DecoupledRisk
 from performative.validation import finite_array, is_traced, jax_arrays, symmetric
+
+Parameter = Callable[[Array], Array]
+"""f: the parameter (p,) that a decision (d,) leads to."""
 
 
 class Family(Protocol):
-    """A form of density p(z; f) with a parameter f (p,)."""
+    """A form of density p(z; f) with a parameter f (p,).
+
+    >>> import performative as pf
+    >>> family = pf.Bernoulli(width=2)
+    >>> family.width, family.size, family.by_mean, family.discrete
+    (2, 2, True, True)
+    """
 
     @property
     def width(self) -> int:
@@ -36,38 +48,46 @@ class Family(Protocol):
 
     @property
     def by_mean(self) -> bool:
-        """Whether the parameter is the mean of Z, so that samples estimate it."""
+        """Whether the parameter is the mean of Z, so that an average of samples estimates it."""
 
     @property
     def discrete(self) -> bool:
-        """Whether p is a probability and not a density."""
+        """Whether p is a probability rather than a density."""
 
     def normals(self, n: int) -> int:
         """How many standard normal numbers n samples take."""
 
     def draw(self, normals: Array, parameter: Array) -> Array:
-        """The samples (n, k) that these numbers stand for."""
+        """The samples (n, k) made from these numbers."""
 
     def log_density(self, z: Array, parameter: Array) -> Array:
         """log p(z; f)."""
 
-    def risk(self, problem: Problem, parameter: Any, steps: int | None = None) -> Any:
-        """The decoupled risk where the parameter is `parameter(θ)`."""
+    def risk(self, problem: Problem, parameter: Parameter, steps: int | None = None) -> DecoupledRisk:
+        """The decoupled risk of the world with f = `parameter`."""
 
-    def fault(self, parameter: Array) -> str | None:
+    def fault(self, parameter: Floats) -> str | None:
         """What is wrong with a parameter, or None."""
 
     def inside(self, parameter: Array) -> Array:
-        """The parameter, or one close to it at which the density is defined: estimates may stray."""
+        """The nearest parameter at which the density is defined, for estimates that stray."""
 
 
 @pytree()
 class Normal:
-    """N(f, covariance) on R^k, the covariance known."""
+    """N(f, covariance) on R^k with a known covariance, a matrix (k, k) or variances (k,).
 
-    base: Any
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> demand = pf.ParametricFamily(pf.Normal(0.5), lambda price: 4.0 - jnp.sqrt(price))
+    >>> problem = pf.Problem(lambda price, sold: -price[0] * sold[0], pf.Box([0.0], [9.0]))
+    >>> pf.performative_risk(problem, demand, [4.0])
+    -8.0
+    """
 
-    def __init__(self, covariance: Any) -> None:
+    base: Gaussian
+
+    def __init__(self, covariance: ArrayLike) -> None:
         covariance = np.atleast_1d(finite_array("covariance", covariance, (0, 1, 2)))
         least = (
             np.min(covariance) if covariance.ndim == 1 else np.linalg.eigvalsh(symmetric("covariance", covariance))[0]
@@ -78,30 +98,30 @@ class Normal:
 
     @property
     def width(self) -> int:
-        """k."""
+        """k, the length of one sample."""
         return self.base.width
 
     @property
     def size(self) -> int:
-        """k."""
+        """k: the parameter is the mean."""
         return self.base.width
 
     @property
     def by_mean(self) -> bool:
-        """Yes."""
+        """True: the parameter is the mean of Z."""
         return True
 
     @property
     def discrete(self) -> bool:
-        """No."""
+        """False: p is a density."""
         return False
 
     def normals(self, n: int) -> int:
-        """k for each sample."""
+        """n·k: a sample takes k standard normal numbers."""
         return self.base.normals(n)
 
     def draw(self, normals: Array, parameter: Array) -> Array:
-        """The base moved by the mean."""
+        """Samples of N(0, covariance), moved by the mean f."""
         return self.base.from_normals(normals) + parameter
 
     def log_density(self, z: Array, parameter: Array) -> Array:
@@ -111,32 +131,32 @@ class Normal:
             variances = jnp.asarray(self.base.covariance)
             return -0.5 * jnp.sum(apart * apart / variances + jnp.log(2.0 * jnp.pi * variances))
         covariance = jnp.asarray(self.base.covariance)
-        normaliser = jnp.linalg.slogdet(2.0 * jnp.pi * covariance)[1]
-        return -0.5 * (jnp.sum(apart * jnp.linalg.solve(covariance, apart)) + normaliser)
+        normalizer = jnp.linalg.slogdet(2.0 * jnp.pi * covariance)[1]
+        return -0.5 * (jnp.sum(apart * jnp.linalg.solve(covariance, apart)) + normalizer)
 
-    def risk(self, problem: Problem, parameter: Any, steps: int | None = None) -> Any:
-        """Exact for quadratic losses, a quadrature for others."""
+    def risk(self, problem: Problem, parameter: Parameter, steps: int | None = None) -> ReactionRisk:
+        """The decoupled risk: exact for quadratic losses, by quadrature for others."""
         return self._world(parameter).risk(problem, steps)
 
-    def coarse_enough(self, problem: Problem, parameter: Any) -> int | None:
-        """As in `Reaction`."""
+    def coarse_enough(self, problem: Problem, parameter: Parameter) -> int | None:
+        """The coarsest grid that is accurate enough; see `Reaction`."""
         return self._world(parameter).coarse_enough(problem)
 
-    def fault(self, parameter: Array) -> str | None:
-        """Any finite mean will do."""
+    def fault(self, parameter: Floats) -> str | None:
+        """What is wrong if the mean is not finite."""
         return None if np.all(np.isfinite(parameter)) else "must be finite"
 
     def inside(self, parameter: Array) -> Array:
-        """As it is."""
+        """The parameter itself: any mean is allowed."""
         return parameter
 
-    def _world(self, parameter: Any) -> Reaction:
+    def _world(self, parameter: Parameter) -> Reaction:
         return Reaction(self.base, _Moved(parameter))
 
 
 @pytree()
 class _Moved:
-    parameter: Any
+    parameter: Parameter
 
     def __call__(self, theta: Array, z0: Array) -> Array:
         return z0 + self.parameter(theta)
@@ -144,12 +164,19 @@ class _Moved:
 
 @pytree()
 class ParametricFamily:
-    """Z ∼ p(·; f(θ)): `family` is the form p, `parameter` the function f from a decision (d,) to its parameter (p,)."""
+    """Z ∼ p(·; f(θ)): `family` is the form p, `parameter` the function f from a decision (d,) to its parameter (p,).
 
-    family: Any
-    parameter: Any
+    >>> import performative as pf
+    >>> visitors = pf.ParametricFamily(pf.Bernoulli(), lambda price: 1.0 - price / 4.0)
+    >>> problem = pf.Problem(lambda price, bought: -price[0] * bought[0], pf.Box([0.0], [4.0]))
+    >>> pf.performative_optimum(problem, visitors).decision.round(6).tolist()
+    [2.0]
+    """
 
-    def __init__(self, family: Family, parameter: Callable[[Array], Array]) -> None:
+    family: Family
+    parameter: Parameter
+
+    def __init__(self, family: Family, parameter: Parameter) -> None:
         if not all(hasattr(family, part) for part in ("width", "size", "draw", "log_density", "risk")):
             raise TypeError(f"`family` must be one of performative.families, but got {family!r}")
         if not callable(parameter):
@@ -163,7 +190,7 @@ class ParametricFamily:
 
     @property
     def dimension(self) -> int | None:
-        """Any: the problem tells it."""
+        """None: f takes decisions of any length."""
         return None
 
     def normals(self, n: int) -> int:
@@ -171,7 +198,7 @@ class ParametricFamily:
         return int(self.family.normals(n))
 
     def respond(self, normals: Array, theta: Array) -> Array:
-        """The samples that these numbers stand for."""
+        """The samples made from these numbers."""
         return self.family.draw(normals, self.parameter(jnp.asarray(theta)))
 
     @in_float64
@@ -180,21 +207,21 @@ class ParametricFamily:
         return self.respond(standard_normal(key, self.normals(n)), theta)
 
     def log_density(self, z: Array, theta: Array) -> Array:
-        """log p(z; f(θ)): for those who know f too."""
+        """log p(z; f(θ)), which takes knowing f."""
         return self.family.log_density(z, self.parameter(theta))
 
-    def risk(self, problem: Problem, steps: int | None = None) -> Any:
-        """The decoupled risk."""
+    def risk(self, problem: Problem, steps: int | None = None) -> DecoupledRisk:
+        """The decoupled risk, as the family computes it."""
         return self.family.risk(problem, self.parameter, steps)
 
     def coarse_enough(self, problem: Problem) -> int | None:
-        """The grid to measure with, where the family has one; see `Reaction`."""
+        """The grid to measure with, if the family has one; see `Reaction`."""
         coarse = getattr(self.family, "coarse_enough", None)
         return coarse(problem, self.parameter) if coarse else None
 
     @in_float64
-    def check(self, problem: Problem, theta: Any = None) -> None:
-        """Refuse a parameter that is not one of the family, at `theta` or, left out, at any of 32 decisions."""
+    def check(self, problem: Problem, theta: ArrayLike | None = None) -> None:
+        """Refuse a parameter that the family does not allow, at `theta` or, by default, at any of 32 decisions."""
         decision = jax.ShapeDtypeStruct((problem.dimension,), np.float64)
         try:
             shape = jax.eval_shape(self.parameter, decision).shape

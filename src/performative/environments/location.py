@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.environments.bases import Base
 from performative.environments.reaction import Reacting, require_base
 from performative.numerics.arrays import Floats
-from performative.numerics.expectations import Pattern, hessian_pattern
+from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.numerics.polynomial import is_analytic
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
-from performative.problem import LossInData, Problem
+from performative.problem import Loss, LossInData, Problem
 from performative.shifts import Shift, apply_effect
 from performative.validation import finite_array, is_traced, jax_arrays
 
@@ -24,15 +23,22 @@ from performative.validation import finite_array, is_traced, jax_arrays
 class LocationFamily(Reacting):
     """Z ∼ D(θ)  ⇔  Z = Z₀ + A θ in distribution, Z₀ ∼ D₀  (equation Eq_dis).
 
-    `base` is D₀, `effect` is A (k, d). A structured effect is any array with a `shift(effect, theta)` that is bilinear and
-    returns the shift (k,) of the data: a block per task, only some coordinates moved, low rank.
+    `base` is D₀, `effect` is A (k, d). For a structured effect (a block per task, only some coordinates moved, low rank) give
+    an array of any shape and a bilinear `shift(effect, theta)` that returns the shift (k,) of the data.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> market = pf.LocationFamily(pf.Gaussian([4.0, 5.0], [0.25, 0.25]), effect=[[-1.5, 0.3], [0.2, -1.0]])
+    >>> problem = pf.Problem(lambda prices, demand: -jnp.sum(prices * demand), pf.Box([0.0, 0.0], [5.0, 5.0]))
+    >>> round(pf.performative_risk(problem, market, [1.5, 2.5]), 6)
+    -10.75
     """
 
-    base: Any
-    effect: Any
-    shift: Any
+    base: Base
+    effect: Array
+    shift: Shift
 
-    def __init__(self, base: Base, effect: Any, shift: Shift | None = None) -> None:
+    def __init__(self, base: Base, effect: ArrayLike, shift: Shift | None = None) -> None:
         require_base(base)
         effect = finite_array("effect", effect, 2 if shift is None else None)
         if shift is None and effect.shape[0] != base.width:
@@ -45,7 +51,7 @@ class LocationFamily(Reacting):
 
     @property
     def dimension(self) -> int | None:
-        """d, where the effect is dense and so tells it."""
+        """d, if the effect is dense and so determines it."""
         return int(self.effect.shape[1]) if getattr(self.shift, "func", None) is apply_effect else None
 
     def react(self, theta: Array, z0: Array) -> Array:
@@ -53,11 +59,11 @@ class LocationFamily(Reacting):
         return z0 + self.shift(jnp.asarray(self.effect), theta)
 
     def respond(self, normals: Array, theta: Array) -> Array:
-        """Z₀ + shift(A, θ), Z₀ made of these numbers."""
+        """Z₀ + shift(A, θ) with Z₀ made from these numbers."""
         return self.base.from_normals(normals) + self.shift(jnp.asarray(self.effect), jnp.asarray(theta))
 
     def risk(self, problem: Problem, steps: int | None = None) -> LocationRisk:
-        """The decoupled risk, the base distribution brought into a form that averages."""
+        """The decoupled risk, averaged over the base."""
         return LocationRisk(problem.loss, self.shift, jnp.asarray(self.effect), self.expectation(problem, steps))
 
     def _kind(self, problem: Problem) -> tuple[Pattern | None, bool]:
@@ -67,10 +73,10 @@ class LocationFamily(Reacting):
         return pattern, pattern is not None or is_analytic(problem.loss, theta, jnp.zeros(self.width))
 
     @in_float64
-    def check(self, problem: Problem, theta: Any = None) -> None:
-        """Refuse a shift that does not fit the data, or is not bilinear, and a loss that does not fit either.
+    def check(self, problem: Problem, theta: ArrayLike | None = None) -> None:
+        """Refuse a shift that does not fit the data or is not bilinear, and a loss that does not fit the data.
 
-        Warn of a loss that the base's nodes do not average accurately, at `theta` or, left out, at any of 32 decisions.
+        Warn of a loss that the base's nodes do not average accurately, at `theta` or, by default, at any of 32 decisions.
         """
         self._check_shift(problem)
         if not is_traced(self, problem):
@@ -106,9 +112,9 @@ class LocationFamily(Reacting):
             raise ValueError(
                 "`shift` must be linear in the decision, but shift(θ + θ') differs from shift(θ) + shift(θ')"
             )
-        drawn = random.normal(size=(2, *effect.shape))
-        parts = np.sum([shift(one, theta) for one in drawn], axis=0)
-        together = shift(drawn.sum(axis=0), theta)
+        effects = random.normal(size=(2, *effect.shape))
+        parts = np.sum([shift(one, theta) for one in effects], axis=0)
+        together = shift(effects.sum(axis=0), theta)
         if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):
             raise ValueError(
                 "`shift` must be linear in the effect, but shift(A + A') differs from shift(A) + shift(A')"
@@ -122,10 +128,10 @@ class LocationRisk:
     PR(θ) is its diagonal; its gradient in θ alone vanishes at a stable point.
     """
 
-    loss: Any
-    shift: Any
-    effect: Any
-    base: Any
+    loss: Loss
+    shift: Shift
+    effect: Array
+    base: Samples | Moments
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.environments.families import Family, Parameter
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import assign, pytree
 from performative.problem import Problem
+from performative.solvers.derivatives import DecoupledRisk
 
 
 @pytree()
 class Mixture:
     """One of several families, drawn with weights that may move too.
 
-    The parameter holds the weights of all components and then the parameters of each, one after the other.
+    The parameter holds the weights of all components, then the parameters of each component in turn.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> shoppers = pf.Mixture([pf.Normal(0.1), pf.Normal(0.1)])
+    >>> demand = pf.ParametricFamily(
+    ...     shoppers, lambda price: jnp.stack([0.25, 0.75, 8.0 - price[0], 4.0 - price[0]])
+    ... )
+    >>> problem = pf.Problem(lambda price, sold: -price[0] * sold[0], pf.Box([0.0], [4.0]))
+    >>> round(pf.performative_risk(problem, demand, [2.0]), 6)
+    -6.0
     """
 
-    components: Any
+    components: tuple[Family, ...]
 
-    def __init__(self, components: Sequence[Any]) -> None:
+    def __init__(self, components: Sequence[Family]) -> None:
         if not all(hasattr(item, "log_density") for item in components):
             raise TypeError(f"`components` must be families such as performative.Normal, but got {components!r}")
         widths = {item.width for item in components}
@@ -38,40 +50,40 @@ class Mixture:
 
     @property
     def width(self) -> int:
-        """k."""
+        """k, the length of one sample."""
         return int(self.components[0].width)
 
     @property
     def size(self) -> int:
-        """The weights and all parameters."""
+        """The number of weights and of all parameters."""
         return len(self.components) + sum(item.size for item in self.components)
 
     @property
     def by_mean(self) -> bool:
-        """No: the mean of Z does not tell the weights."""
+        """False: the mean of Z does not determine the weights."""
         return False
 
     @property
     def discrete(self) -> bool:
-        """As the components are."""
+        """Whether the components are discrete."""
         return bool(self.components[0].discrete)
 
     def normals(self, n: int) -> int:
-        """One to choose the component, and what the hungriest component takes."""
+        """A sample takes one number to choose the component, and as many as the component that takes most."""
         return n * (1 + max(item.normals(1) for item in self.components))
 
     def draw(self, normals: Array, parameter: Array) -> Array:
-        """A component by its weight, and a sample of it."""
+        """A component drawn by its weight, then a sample of it."""
         weights, parts = self.split(parameter)
         rows = normals.reshape(-1, self.normals(1))
         uniform = jax.scipy.special.ndtr(rows[:, 0])
         below = jnp.cumsum(weights)[:-1]
-        chosen = jnp.sum((uniform[:, None] > below).astype(jnp.int64), axis=1)
-        drawn = [
+        index = jnp.sum((uniform[:, None] > below).astype(jnp.int64), axis=1)
+        samples = [
             jax.vmap(lambda row, item=item, part=part: item.draw(row[1 : 1 + item.normals(1)], part)[0])(rows)
             for item, part in zip(self.components, parts, strict=True)
         ]
-        return jnp.sum(jnp.stack(drawn) * (chosen == np.arange(len(drawn))[:, None])[:, :, None], axis=0)
+        return jnp.sum(jnp.stack(samples) * (index == np.arange(len(samples))[:, None])[:, :, None], axis=0)
 
     def log_density(self, z: Array, parameter: Array) -> Array:
         """log Σ w_j p_j(z)."""
@@ -79,8 +91,8 @@ class Mixture:
         logs = [item.log_density(z, part) for item, part in zip(self.components, parts, strict=True)]
         return jax.scipy.special.logsumexp(jnp.stack(logs) + jnp.log(jnp.maximum(weights, 1e-300)))
 
-    def risk(self, problem: Problem, parameter: Any, steps: int | None = None) -> Any:
-        """The weighted risks of the components."""
+    def risk(self, problem: Problem, parameter: Parameter, steps: int | None = None) -> _MixtureRisk:
+        """The weighted sum of the components' risks."""
         risks = tuple(
             item.risk(problem, _Part(self, parameter, index), steps) for index, item in enumerate(self.components)
         )
@@ -92,24 +104,24 @@ class Mixture:
         ends = np.cumsum([count, *(item.size for item in self.components)])
         return parameter[:count], [parameter[a:b] for a, b in itertools.pairwise(ends)]
 
-    def fault(self, parameter: Array) -> str | None:
-        """Weights that sum to 1, and proper components."""
-        weights, parts = self.split(parameter)
+    def fault(self, parameter: Floats) -> str | None:
+        """What is wrong with the weights or with a component's parameter."""
+        weights, parts = self.split(as_field(parameter))
         if not (np.all(np.asarray(weights) >= 0) and abs(float(np.sum(weights)) - 1.0) < 1e-9):
             return f"must begin with {len(self.components)} weights >= 0 that sum to 1"
-        faults = [item.fault(part) for item, part in zip(self.components, parts, strict=True)]
+        faults = [item.fault(np.asarray(part)) for item, part in zip(self.components, parts, strict=True)]
         return next((fault for fault in faults if fault), None)
 
     def inside(self, parameter: Array) -> Array:
-        """As it is: no estimate of it is made."""
+        """The parameter itself: nothing estimates it."""
         return parameter
 
 
 @pytree("index")
 class _Part:
-    mixture: Any
-    parameter: Any
-    index: Any
+    mixture: Mixture
+    parameter: Parameter
+    index: int
 
     def __call__(self, theta: Array) -> Array:
         return self.mixture.split(self.parameter(theta))[1][self.index]
@@ -117,9 +129,9 @@ class _Part:
 
 @pytree()
 class _MixtureRisk:
-    risks: Any
-    mixture: Any
-    parameter: Any
+    risks: tuple[DecoupledRisk, ...]
+    mixture: Mixture
+    parameter: Parameter
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         weights, _ = self.mixture.split(self.parameter(theta if where is None else where))

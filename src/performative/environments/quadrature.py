@@ -17,12 +17,12 @@ def _on_grid(width: int, smooth: bool) -> bool:
 
 
 def promised_accuracy(width: int, smooth: bool) -> float:
-    """How far the averages of `standard_normal_nodes` and of its twin may differ, in spreads of the function."""
+    """How far the averages of `standard_normal_nodes` and of its twin may differ, in standard deviations of the function."""
     return 1e-5 if _on_grid(width, smooth) else 1e-2
 
 
 def coarser_grids(width: int) -> tuple[int, ...]:
-    """The steps of the grids that are coarser than the usual one, coarsest first."""
+    """The steps of the grids coarser than the usual one, coarsest first."""
     return _GRIDS[width][1][:-1] if width in _GRIDS else ()
 
 
@@ -32,15 +32,15 @@ def standard_normal_nodes(
 ) -> tuple[Floats, Floats]:
     """Nodes (n, width) and weights (n,) for averages over N(0, I).
 
-    Functions of one variable, and smooth ones of two or three: the trapezoidal rule, on all grid points within 10, 9 or 8
-    standard deviations. On an analytic function its error falls like exp(−2πr/h), r being the distance of the nearest
-    pole from the real axis and h the step, 0.0049, 0.14 or 0.5 standard deviations: a sigmoid of slope s, per standard
-    deviation, has r = π/s and is averaged to 10⁻⁶ of its spread up to s = 290, 10 or 2.8. In one variable a kink costs up
+    For functions of one variable, and smooth ones of two or three: the trapezoidal rule on all grid points within 10, 9 or 8
+    standard deviations. On an analytic function its error falls like exp(−2πr/h), where r is the distance of the nearest
+    pole from the real axis and h the step, 0.0049, 0.14 or 0.5 standard deviations: a sigmoid of slope s per standard
+    deviation has r = π/s and is averaged to 10⁻⁶ of its spread up to s = 290, 10 or 2.8. In one variable a kink costs up
     to 10⁻⁶ of its size, and a jump up to 10⁻³.
-    Anything else: 4096 scrambled Sobol points, error of order 10⁻³ of the function's spread.
+    For all other functions: 4096 scrambled Sobol points, with an error of order 10⁻³ of the function's spread.
 
-    The `displaced` twin is the same grid moved by part of a step, or another scrambling: as accurate, with errors of its
-    own, so that the difference of the two averages tells the error of either. `steps` is one of `coarser_grids`.
+    The `displaced` twin is the same grid moved by part of a step, or another scrambling: equally accurate with independent
+    errors, so that the difference of the two averages estimates the error of either. `steps` is one of `coarser_grids`.
     """
     from scipy import stats
 

@@ -1,36 +1,40 @@
-"""Worlds that are a known base and a reaction to the decision: Z = react(θ, Z₀)."""
+"""Worlds made of a known base and a reaction to the decision: Z = react(θ, Z₀)."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.environments.bases import Base, Gaussian
 from performative.environments.quadrature import coarser_grids, promised_accuracy, standard_normal_nodes
 from performative.errors import QuadratureWarning
+from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.numerics.polynomial import is_analytic
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.numerics.randomness import standard_normal
-from performative.problem import Problem
+from performative.problem import Loss, Problem
 from performative.validation import caller_level, is_traced, jax_arrays
 
 React = Callable[[Array, Array], Array]
+Rule = tuple[Floats, Floats]
+"""Nodes (n, k) and weights (n,) for averages over N(0, I)."""
 LOOKS = 32
-"""At how many decisions from all of Θ a quadrature is looked at."""
+"""The number of decisions from all of Θ at which a quadrature is checked."""
 
 
 class Reacting:
-    """What all worlds with a base share: drawing from them, and averaging a loss over them exactly or by quadrature."""
+    """What all worlds with a base share: sampling, and averaging a loss exactly or by quadrature."""
 
-    base: Any
+    base: Base
 
     @property
     def width(self) -> int:
@@ -39,11 +43,11 @@ class Reacting:
 
     @property
     def dimension(self) -> int | None:
-        """d, where the world tells it."""
+        """d, if the world determines it."""
         return None
 
     def react(self, theta: Array, z0: Array) -> Array:
-        """The sample (k,) that the individual z₀ of the base becomes under θ."""
+        """The sample (k,) that the individual z₀ of the base turns into under θ."""
         raise TypeError(f"{type(self).__name__} must define react(theta, z0)")
 
     def normals(self, n: int) -> int:
@@ -51,7 +55,7 @@ class Reacting:
         return int(self.base.normals(n))
 
     def respond(self, normals: Array, theta: Array) -> Array:
-        """The n samples that these numbers stand for."""
+        """The n samples made from these numbers."""
         theta = jnp.asarray(theta)
         return jax.vmap(lambda z0: self.react(theta, z0))(self.base.from_normals(normals))
 
@@ -61,17 +65,17 @@ class Reacting:
         return self.respond(standard_normal(key, self.normals(n)), theta)
 
     def expectation(self, problem: Problem, steps: int | None = None) -> Samples | Moments:
-        """D₀ in a form that averages this problem's loss, over the grid of `steps` that `coarse_enough` found."""
+        """D₀ in a form that averages this problem's loss; `steps` is the grid that `coarse_enough` found."""
         pattern, smooth = self._kind(problem)
         if steps is not None:
-            return self.base.nodes(standard_normal_nodes(self.width, smooth, steps=steps))
+            return _nodes(self.base, standard_normal_nodes(self.width, smooth, steps=steps))
         return self.base.expectation(pattern, smooth)
 
     def coarse_enough(self, problem: Problem) -> int | None:
-        """The steps of the coarsest grid that averages this loss as well as the usual one, at 32 decisions from all of Θ.
+        """The steps of the coarsest grid that averages this loss as well as the usual one at 32 decisions from all of Θ.
 
-        None if there is no grid, or none but the usual one, or if Θ is unbounded. A simulation measures the risk in every
-        round, where the nodes of a fine grid would take most of the time.
+        None if there is no grid, if only the usual one will do, or if Θ is unbounded. A simulation measures the risk in
+        every round, where the nodes of a fine grid would take most of the time.
         """
         pattern, smooth = self._kind(problem)
         if pattern is not None or not smooth or not isinstance(self.base, Gaussian):
@@ -94,8 +98,8 @@ class Reacting:
         pattern = hessian_pattern(reacted, self.width, theta, theta)
         return pattern, pattern is not None or is_analytic(reacted, jnp.zeros(self.width), theta, theta)
 
-    def _check_accuracy(self, problem: Problem, theta: Any) -> None:
-        """Warn of a loss that the nodes do not average accurately, at `theta` or, left out, at any of 32 decisions."""
+    def _check_accuracy(self, problem: Problem, theta: ArrayLike | None) -> None:
+        """Warn of a loss that the nodes do not average accurately, at `theta` or, by default, at any of 32 decisions."""
         pattern, smooth = self._kind(problem)
         if pattern is not None or not isinstance(self.base, Gaussian):
             return
@@ -105,8 +109,8 @@ class Reacting:
         promised = promised_accuracy(self.width, smooth)
         if np.max(errors) > promised:
             warnings.warn(
-                "the quadrature nodes that stand for a Gaussian base must average the loss with an error below "
-                f"{promised:.0e} of its standard deviation, but it is about {np.max(errors):.1e} at the decision "
+                "the quadrature over a Gaussian base must average the loss with an error below "
+                f"{promised:.0e} of its standard deviation, but the error is about {np.max(errors):.1e} at the decision "
                 f"{spread[np.argmax(errors)]}: the loss is too steep on the scale of the base. "
                 "An Empirical base of many samples is averaged exactly",
                 QuadratureWarning,
@@ -118,12 +122,19 @@ class Reacting:
 class Reaction(Reacting):
     """Z ∼ D(θ)  ⇔  Z = react(θ, Z₀) in distribution, Z₀ ∼ D₀: every individual of a base answers the decision.
 
-    `react(theta, z0)` gives the sample (k,) for one individual, in `jax.numpy`; it may be anything. Where it is z₀ plus a
-    shift that is linear in θ, a `LocationFamily` says so.
+    `react(theta, z0)` returns the sample (k,) of one individual, in `jax.numpy`; it may be any function. If it is z₀ plus a
+    shift that is linear in θ, use a `LocationFamily`.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> riders = pf.Reaction(pf.Gaussian([10.0], [4.0]), lambda price, z0: z0 * jnp.exp(-price))
+    >>> problem = pf.Problem(lambda price, trips: -price[0] * trips[0], pf.Box([0.0], [3.0]))
+    >>> round(pf.performative_risk(problem, riders, [1.0]), 3)
+    -3.679
     """
 
-    base: Any
-    reaction: Any
+    base: Base
+    reaction: React
 
     def __init__(self, base: Base, react: React) -> None:
         require_base(base)
@@ -132,7 +143,7 @@ class Reaction(Reacting):
         assign(self, base=base, reaction=jax_arrays(callable_node(react)))
 
     def react(self, theta: Array, z0: Array) -> Array:
-        """See the class."""
+        """The sample (k,) of the individual z₀ under θ."""
         return self.reaction(theta, z0)
 
     def risk(self, problem: Problem, steps: int | None = None) -> ReactionRisk:
@@ -140,7 +151,7 @@ class Reaction(Reacting):
         return ReactionRisk(problem.loss, self, self.expectation(problem, steps))
 
     @in_float64
-    def check(self, problem: Problem, theta: Any = None) -> None:
+    def check(self, problem: Problem, theta: ArrayLike | None = None) -> None:
         """Refuse a reaction or a loss that does not fit the data; warn of a loss that is not averaged accurately."""
         decision, z0 = (jax.ShapeDtypeStruct((size,), np.float64) for size in (problem.dimension, self.width))
         try:
@@ -160,9 +171,9 @@ class Reaction(Reacting):
 class ReactionRisk:
     """E_{Z₀∼D₀} ℓ(θ; react(where, Z₀)): the decoupled risk of θ on the data that `where` induces. PR(θ) is its diagonal."""
 
-    loss: Any
-    world: Any
-    base: Any
+    loss: Loss
+    world: Reacting
+    base: Samples | Moments
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""
@@ -171,32 +182,37 @@ class ReactionRisk:
 
 
 def require_base(base: Any) -> None:
-    """Refuse what is not a distribution to draw from and to average over."""
+    """Refuse a base that cannot be drawn from and averaged over."""
     if not all(hasattr(base, part) for part in ("width", "normals", "from_normals", "expectation")):
         raise TypeError(f"`base` must be a distribution such as performative.Gaussian, but got {base!r}")
 
 
 @pytree()
 class _Reacted:
-    """The loss as a function of the base first."""
+    """The loss as a function of the individual z₀ first."""
 
-    loss: Any
-    world: Any
+    loss: Loss
+    world: Reacting
 
     def __call__(self, z0: Array, theta: Array, where: Array) -> Array:
         return self.loss(theta, self.world.react(where, z0))
 
 
 @jax.jit
-def _disagreement(problem: Problem, environment: Reacting, decisions: Array, first: Any, second: Any) -> Array:
-    """How far the averages over the nodes of two rules differ at each decision, in spreads of the loss."""
-    rule, twin = environment.base.nodes(first), environment.base.nodes(second)
+def _disagreement(problem: Problem, environment: Reacting, decisions: Array, first: Rule, second: Rule) -> Array:
+    """How far the averages of two rules differ at each decision, in standard deviations of the loss."""
+    rule, twin = _nodes(environment.base, first), _nodes(environment.base, second)
 
     def at(theta: Array) -> Array:
         loss: Callable[[Array], Array] = lambda z0: problem.loss(theta, environment.react(theta, z0))  # noqa: E731
         mean = rule.mean(loss)
         spread = jnp.sqrt(rule.mean(lambda z0: (loss(z0) - mean) ** 2))
-        # Where the loss hardly depends on the data, rounding is no error of the rule.
+        # Where the loss hardly depends on the data, the difference is rounding and not the rule's error.
         return jnp.abs(twin.mean(loss) - mean) / (spread + 1e-9 * jnp.abs(mean))
 
     return jax.lax.map(at, decisions)
+
+
+def _nodes(base: Base, rule: Rule) -> Samples:
+    """The nodes of a rule on a Gaussian base: only such bases are averaged by nodes."""
+    return cast(Gaussian, base).nodes(rule)

@@ -1,7 +1,7 @@
 """The types of arrays.
 
-Fields of pytrees are annotated `Array`, JAX's type, which is what they hold inside a compiled function. At rest, numbers that a
-user gave are NumPy arrays of float64: JAX would make them single precision outside of `precise`.
+Fields of pytrees are annotated `Array`, JAX's type, which is what they hold inside a compiled function. Outside of one, the
+user's numbers are NumPy arrays of float64: JAX would make them single precision outside of `precise`.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ Floats = NDArray[np.float64]
 
 
 def as_field(numbers: Any) -> Array:
-    """Numbers as they are, under the type of a field."""
+    """The same numbers, typed as a field."""
     return cast(Array, numbers)

@@ -1,17 +1,17 @@
-"""Averages over a distribution that is known by samples or, where that is enough, by its moments.
+"""Averages over a distribution given by samples or, where they suffice, by its moments.
 
 For f of degree at most two,
 
     E f(W) = f(m) + ½ ⟨∇²f, C⟩,        m = E W,  C = Cov W,
 
-exactly. Only those entries of C count where ∇²f can be non-zero. Colour the columns of that pattern so that columns of
-one colour never share a row; then with s_c the indicator of colour c, and C_c holding in row a the entry C_ab of the one
-column b of colour c that meets it,
+exactly. Only the entries of C where ∇²f can be non-zero matter. Color the columns of that pattern so that columns of
+one color never share a row. With s_c the indicator of color c, and C_c holding in row a the entry C_ab of the one
+column b of color c that meets it,
 
     ⟨∇²f, C⟩ = Σ_c D²f[s_c, C_c],
 
-one second directional derivative per colour. A sum of regressions with three features each needs four colours however
-many tasks there are, a loss linear in the data none: a thousand base samples at the price of a handful.
+one second directional derivative per color. A sum of regressions with three features each needs four colors, whatever the
+number of tasks, and a loss linear in the data none: a thousand base samples at the price of a handful.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Function = Callable[[Array], Array]
 
 @pytree()
 class Samples:
-    """The distribution that puts the weights (n,) on the rows of `points` (n, k); without weights, equal ones."""
+    """The distribution that puts `weights` (n,) on the rows of `points` (n, k); equal weights by default."""
 
     points: Array
     weights: Array | None = None
@@ -47,7 +47,7 @@ class Samples:
 
 @pytree("pattern")
 class Moments:
-    """A distribution known by its mean (k,) and those covariances (colours, k) that a quadratic function can feel."""
+    """A distribution given by its mean (k,) and the covariances (colors, k) that matter to a quadratic function."""
 
     center: Array
     covariance: Array
@@ -58,8 +58,8 @@ class Moments:
         return function(self.center) + self.spread(function)
 
     def spread(self, function: Function) -> Array:
-        """½ Σ_c D²f[s_c, C_c]: what the spread around the mean adds. For a quadratic f it is the same at any centre."""
-        if self.pattern.colours == 0:
+        """½ Σ_c D²f[s_c, C_c]: the contribution of the spread. For a quadratic f it is the same at any center."""
+        if self.pattern.colors == 0:
             return jnp.zeros(())
 
         def second(seed: Array, along: Array) -> Array:
@@ -71,10 +71,10 @@ class Moments:
 
 @pytree("pattern")
 class QuadraticForm:
-    """f(c) + ⟨∇f(c), e⟩ + ½ eᵀHe with e = w − c: a quadratic function kept by its derivatives at a centre c.
+    """f(c) + ⟨∇f(c), e⟩ + ½ eᵀHe with e = w − c: a quadratic function stored as its derivatives at a center c.
 
-    H is kept where `pattern` says it can be non-zero. It costs less than the function it stands for, and close to the
-    centre the difference f(w) − f(c) loses no digits.
+    Only the entries of H that `pattern` says can be non-zero are stored. It costs less than the function itself, and close
+    to the center the difference f(w) − f(c) loses no digits.
     """
 
     center: Array
@@ -85,7 +85,7 @@ class QuadraticForm:
 
     @staticmethod
     def of(function: Function, center: Array) -> QuadraticForm | None:
-        """The form of a function that is a pytree, or None if it is not of degree two."""
+        """The form of a function that is a pytree, or None if its degree is above two."""
         pattern = hessian_pattern(function, center.shape[0])
         if pattern is None:
             return None
@@ -112,27 +112,27 @@ def _quadratic_value(w: Array, form: QuadraticForm) -> Array:
 
 @_quadratic_value.defjvp
 def _quadratic_jvp(primals: tuple[Array, QuadraticForm], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
-    # Differentiated as it stands, the product would be taken twice: with H and with its transpose, which is H.
+    # Automatic differentiation would take the product twice: with H and with its transpose, which is H.
     (w, form), (direction, _) = primals, tangents
     return _quadratic_value(w, form), jnp.sum(form.slope(w) * direction)
 
 
 class Pattern:
-    """Which covariances a quadratic function can feel: the coloured sparsity of its Hessian.
+    """Which covariances matter to a quadratic function: the colored sparsity of its Hessian.
 
-    `seeds` (colours, k) are the indicators s_c, `partner` (colours, k) the column b that meets row a in colour c, and
-    `felt` (colours, k) whether there is one.
+    `seeds` (colors, k) are the indicators s_c, `partner` (colors, k) is the column b that meets row a in color c, and
+    `felt` (colors, k) says whether there is one.
     """
 
     def __init__(self, hessian: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
-        colour = _colour_columns(hessian)
-        used = sorted(set(colour[hessian.any(axis=0)].tolist()))
+        color = _color_columns(hessian)
+        used = sorted(set(color[hessian.any(axis=0)].tolist()))
         size = hessian.shape[0]
         self.seeds = np.zeros((len(used), size))
         self.partner = np.zeros((len(used), size), dtype=np.int64)
         self.felt = np.zeros((len(used), size), dtype=bool)
         for position, c in enumerate(used):
-            columns = np.flatnonzero((colour == c) & hessian.any(axis=0))
+            columns = np.flatnonzero((color == c) & hessian.any(axis=0))
             self.seeds[position, columns] = 1.0
             for b in columns:
                 rows = np.flatnonzero(hessian[:, b])
@@ -144,24 +144,24 @@ class Pattern:
         self._identity = (hessian.shape, hessian.tobytes())
 
     @property
-    def colours(self) -> int:
-        """How many second derivatives one average costs."""
+    def colors(self) -> int:
+        """The number of second derivatives that one average takes."""
         return len(self.seeds)
 
     def compress(self, covariance: Array) -> Array:
-        """The felt entries (colours, k) of a full covariance (k, k)."""
+        """The entries (colors, k) of a full covariance (k, k) that matter."""
         rows = np.arange(self.seeds.shape[1])
         return jnp.where(self.felt, jnp.asarray(covariance)[rows, self.partner], 0.0)
 
     def partners(self, vector: Array) -> Array:
-        """The entry (colours, k) of a vector (k,) that meets each row in each colour."""
+        """The entry (colors, k) of a vector (k,) that meets each row in each color."""
         if self._block is None:
             return vector[self.partner]
         size, block = vector.shape[0], self._block
         return jnp.broadcast_to(vector.reshape(-1, 1, block), (size // block, block, block)).reshape(size, block).T
 
     def compressed_outer(self, left: Array, right: Array) -> Array:
-        """The felt entries of the outer product of two vectors."""
+        """The entries of the outer product of two vectors that matter."""
         return jnp.where(self.felt, left * self.partners(right), 0.0)
 
     def __eq__(self, other: object) -> bool:
@@ -171,38 +171,40 @@ class Pattern:
         return hash(self._identity)
 
     def __repr__(self) -> str:
-        return f"Pattern(dimension={self.seeds.shape[1]}, colours={self.colours})"
+        return f"Pattern(dimension={self.seeds.shape[1]}, colors={self.colors})"
 
 
 def from_samples(points: Array, pattern: Pattern | None, always: bool = False) -> Samples | Moments:
-    """The empirical distribution of `points` (n, k), reduced to its moments where `pattern` allows and that pays.
+    """The empirical distribution of `points` (n, k), reduced to its moments if `pattern` allows it and it pays.
 
-    With `always`, wherever the pattern allows.
+    With `always`, whenever the pattern allows it.
     """
-    if pattern is None or (2 * pattern.colours >= points.shape[0] and not always):
+    if pattern is None or (2 * pattern.colors >= points.shape[0] and not always):
         return Samples(points)
     center = jnp.mean(points, axis=0)
-    centred = points - center
-    return Moments(center, pattern.compress(centred.T @ centred / points.shape[0]), pattern)
+    centered = points - center
+    return Moments(center, pattern.compress(centered.T @ centered / points.shape[0]), pattern)
 
 
 def hessian_pattern(function: Callable[..., Any], size: int, *others: Any) -> Pattern | None:
-    """The pattern of ∇²f of `function(w, *others)` in w (size,), or None if f is not of degree two in w.
+    """The pattern of ∇²f of `function(w, *others)` in w (size,), or None if the degree of f in w is above two.
 
-    `function` is a pytree. The degree is read off the program. The zeros of the Hessian are found at random values of
-    all arguments and of all numbers in `function`, which is certain where f is analytic in them; otherwise every entry
-    is taken to be felt. The answer depends on shapes alone, so that it may be asked for inside a compiled function.
+    `function` is a pytree. Its degree is read off the program. The zeros of the Hessian are found at random values of
+    all arguments and of all numbers in `function`, which is certain if f is analytic in them; if not, every entry counts
+    as non-zero. The answer depends on shapes alone, so this also works inside a compiled function.
     """
     leaves, tree = jax.tree.flatten((function, others))
     return _hessian_pattern(tree, tuple((np.shape(leaf), _dtype(leaf)) for leaf in leaves), size)
 
 
-def _dtype(leaf: Any) -> Any:
+def _dtype(leaf: Any) -> np.dtype[Any]:
     return leaf.dtype if hasattr(leaf, "dtype") else np.result_type(leaf)
 
 
 @functools.lru_cache(maxsize=256)
-def _hessian_pattern(tree: Any, shapes: tuple[Any, ...], size: int) -> Pattern | None:
+def _hessian_pattern(
+    tree: jax.tree_util.PyTreeDef, shapes: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], size: int
+) -> Pattern | None:
     def evaluate(w: Array, *leaves: Any) -> Array:
         function, others = jax.tree.unflatten(tree, leaves)
         return function(w, *others)
@@ -215,20 +217,21 @@ def _hessian_pattern(tree: Any, shapes: tuple[Any, ...], size: int) -> Pattern |
         if not (floats and polynomial.is_analytic(evaluate, np.zeros(size), *ones)):
             return Pattern(np.ones((size, size), dtype=bool))
     random, felt = np.random.default_rng(0), np.zeros((size, size), dtype=bool)
-    drawn = [[random.normal(size=shape) for shape, _ in [*shapes, ((size,), None)]] for _ in range(2)]
+    sizes = [*(shape for shape, _ in shapes), (size,)]
+    points = [[random.normal(size=shape) for shape in sizes] for _ in range(2)]
     with precise():
-        compiled = jax.jit(jax.hessian(evaluate)).lower(drawn[0][-1], *drawn[0][:-1]).compile()
-        for *others, w in drawn:
+        compiled = jax.jit(jax.hessian(evaluate)).lower(points[0][-1], *points[0][:-1]).compile()
+        for *others, w in points:
             hessian = np.abs(np.asarray(compiled(w, *others)))
-            felt |= ~(hessian <= 1e-12 * np.max(hessian, initial=0.0))  # what is not a number counts as felt
+            felt |= ~(hessian <= 1e-12 * np.max(hessian, initial=0.0))  # NaN counts as non-zero
     return Pattern(felt | felt.T)
 
 
-def _colour_columns(pattern: np.ndarray[Any, np.dtype[np.bool_]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Greedy colouring: columns of one colour share no row."""
+def _color_columns(pattern: np.ndarray[Any, np.dtype[np.bool_]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A greedy coloring in which columns of one color share no row."""
     conflicts = pattern.T.astype(np.int64) @ pattern.astype(np.int64) > 0
-    colour = np.full(len(pattern), -1)
+    color = np.full(len(pattern), -1)
     for column in range(len(pattern)):
-        taken = set(colour[conflicts[column]].tolist())
-        colour[column] = next(c for c in range(len(pattern) + 1) if c not in taken)
-    return colour
+        taken = set(color[conflicts[column]].tolist())
+        color[column] = next(c for c in range(len(pattern) + 1) if c not in taken)
+    return color

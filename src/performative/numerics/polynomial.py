@@ -1,11 +1,11 @@
 """Is a function a polynomial of low degree in one of its arguments? Read off its program, not off samples.
 
-A loss of degree at most two in the data acts on a distribution only through its mean and covariance, and a risk of
-degree at most two in the decision is minimised exactly by a quadratic program. Both are worth knowing for certain: a
+The average of a loss of degree at most two in the data depends only on the mean and covariance of the data, and a risk of
+degree at most two in the decision is minimized exactly by a quadratic program. Both must be known for certain: a
 piecewise loss such as the pinball loss has a vanishing Hessian almost everywhere and would fool any numerical probe.
 
-The program is walked with the degree of every single number in place of the number: sums take the larger degree, products
-add degrees, reshaping moves them about, and whatever is not known to be a polynomial has degree infinity.
+The program is run on the degree of each number instead of the number: sums take the larger degree, products add degrees,
+reshaping moves them, and whatever is not known to be a polynomial has degree infinity.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ from jax.extend import core
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64, precise
 
+Atom = core.Var | core.Literal
+Params = dict[str, Any]
+Shape = tuple[int, ...]
+
 _SUMS = {"add", "sub", "add_any"}
 _UNCHANGED = {"neg", "copy", "copy_p", "reduce_precision", "real", "optimization_barrier"}
-# Linear in everything but these operands, which are indices and must not depend on the argument.
+# Linear in all operands except these, which are indices and must not depend on the argument.
 _INDICES = {
     "gather": slice(1, None), "dynamic_slice": slice(1, None), "scatter-add": slice(1, 2), "scatter": slice(1, 2),
     "dynamic_update_slice": slice(2, None),
@@ -38,28 +42,28 @@ CALLS = {"pjit": "jaxpr", "jit": "jaxpr", "closed_call": "call_jaxpr", "core_cal
 _ANALYTIC = {"exp", "log", "log1p", "expm1", "tanh", "logistic", "sin", "cos", "rsqrt", "div", "erf",
              "erfc", "exp2", "sinh", "cosh", "asinh", "atan", "integer_pow"}  # fmt: skip
 _LARGE = 1 << 22
-"""Contractions of more products than this are bounded as a whole instead of number by number."""
+"""Contractions of more products than this get one bound for all their results."""
 
 
 @in_float64
 def degree(function: Callable[..., Any], argument: Any, *others: Any) -> float:
     """The degree of `function(argument, *others)` as a polynomial in `argument` (arrays), or infinity."""
-    return _analyse(function, (argument, *others), 0)[0]
+    return _analyze(function, (argument, *others), 0)[0]
 
 
 @in_float64
 def joint_degree(function: Callable[..., Any], *arguments: Any) -> float:
     """The degree of `function` as a polynomial in all its arguments together, or infinity."""
-    return _analyse(function, arguments, None)[0]
+    return _analyze(function, arguments, None)[0]
 
 
 @in_float64
 def is_analytic(function: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether `function` is built of analytic operations alone."""
-    return _analyse(function, arguments, None)[1]
+    """Whether `function` is built only of analytic operations."""
+    return _analyze(function, arguments, None)[1]
 
 
-def _analyse(function: Callable[..., Any], arguments: tuple[Any, ...], position: int | None) -> tuple[float, bool]:
+def _analyze(function: Callable[..., Any], arguments: tuple[Any, ...], position: int | None) -> tuple[float, bool]:
     """The degree in the argument at `position`, or in all together, and whether the function is analytic in it."""
     # All arguments are traced: the program must not depend on their values.
     program = jax.make_jaxpr(function)(*arguments).jaxpr
@@ -70,31 +74,34 @@ def _analyse(function: Callable[..., Any], arguments: tuple[Any, ...], position:
     return max((float(np.max(d, initial=0.0)) for d in degrees), default=0.0), state["analytic"]
 
 
-def _walk(jaxpr: Any, inputs: list[Floats], state: dict[str, bool]) -> list[Floats]:
-    known: dict[Any, Floats] = dict(zip(jaxpr.invars, inputs, strict=True))
+def _walk(jaxpr: core.Jaxpr, inputs: list[Floats], state: dict[str, bool]) -> list[Floats]:
+    degrees: dict[Atom, Floats] = dict(zip(jaxpr.invars, inputs, strict=True))
 
-    def of(atom: Any) -> Floats:
-        constant = isinstance(atom, core.Literal) or atom not in known
-        return (
-            np.zeros(np.shape(atom.val) if isinstance(atom, core.Literal) else atom.aval.shape)
-            if constant
-            else known[atom]
-        )
+    def of(atom: Atom) -> Floats:
+        if isinstance(atom, core.Literal):
+            return np.zeros(np.shape(atom.val))
+        return degrees[atom] if atom in degrees else np.zeros(shape_of(atom))
 
     for equation in jaxpr.eqns:
         operands = [of(atom) for atom in equation.invars]
         if all(not np.any(operand) for operand in operands):
             continue  # constants
-        known.update(zip(equation.outvars, _outputs(equation, operands, state), strict=True))
+        degrees.update(zip(equation.outvars, _outputs(equation, operands, state), strict=True))
     return [of(atom) for atom in jaxpr.outvars]
 
 
-def _outputs(equation: Any, operands: list[Floats], state: dict[str, bool]) -> list[Floats]:
+def shape_of(var: core.Var) -> Shape:
+    """The shape of a variable of a program."""
+    aval: Any = var.aval  # of an array, whatever JAX's types say
+    return aval.shape
+
+
+def _outputs(equation: core.JaxprEqn, operands: list[Floats], state: dict[str, bool]) -> list[Floats]:
     name, params = equation.primitive.name, equation.params
-    shapes = [var.aval.shape for var in equation.outvars]
+    shapes = [shape_of(var) for var in equation.outvars]
     first = operands[0]
     if name in CALLS and CALLS[name] in params:
-        inner = params[CALLS[name]]  # closed, or open for rematerialisation
+        inner = params[CALLS[name]]  # closed, or open for rematerialization
         if name == "custom_jvp_call" and str(inner) == _logaddexp(tuple(var.aval for var in equation.invars)):
             return [np.full(shapes[0], math.inf)]  # analytic, though computed from a maximum and an absolute value
         return _walk(getattr(inner, "jaxpr", inner), operands, state)
@@ -129,7 +136,7 @@ def _outputs(equation: Any, operands: list[Floats], state: dict[str, bool]) -> l
 
 @functools.lru_cache(maxsize=64)
 def _logaddexp(arguments: tuple[Any, ...]) -> str | None:
-    """The program of `jax.numpy.logaddexp`, on which softplus and the logarithm of a sigmoid rest as well."""
+    """The program of `jax.numpy.logaddexp`, which softplus and the logarithm of a sigmoid use too."""
     if len(arguments) != 2:
         return None
     with precise():
@@ -138,7 +145,7 @@ def _logaddexp(arguments: tuple[Any, ...]) -> str | None:
     return str(call.params.get("call_jaxpr"))
 
 
-def _contract(operands: list[Floats], params: Any) -> Floats:
+def _contract(operands: list[Floats], params: Params) -> Floats:
     left, right = operands
     (left_axes, right_axes), (left_batch, right_batch) = params["dimension_numbers"]
     left_free = [axis for axis in range(left.ndim) if axis not in (*left_axes, *left_batch)]
@@ -156,7 +163,7 @@ def _contract(operands: list[Floats], params: Any) -> Floats:
     return np.asarray(np.max(left + right, axis=tuple(range(-contracted, 0)), initial=0.0))
 
 
-def _pad(operands: list[Floats], params: Any) -> Floats:
+def _pad(operands: list[Floats], params: Params) -> Floats:
     first, filler = operands
     low, high, inner = zip(*params["padding_config"], strict=True) if params["padding_config"] else ((), (), ())
     if any(inner) or min((*low, *high), default=0) < 0:
@@ -164,11 +171,11 @@ def _pad(operands: list[Floats], params: Any) -> Floats:
     return np.pad(first, list(zip(low, high, strict=True)), constant_values=float(filler))
 
 
-def _padded_shape(shape: Any, low: Any, high: Any, inner: Any) -> tuple[int, ...]:
+def _padded_shape(shape: Shape, low: Shape, high: Shape, inner: Shape) -> Shape:
     return tuple(int(n + a + b + max(n - 1, 0) * c) for n, a, b, c in zip(shape, low, high, inner, strict=True))
 
 
-def _broadcast(operands: list[Floats], params: Any) -> Floats:
+def _broadcast(operands: list[Floats], params: Params) -> Floats:
     first, shape = operands[0], params["shape"]
     expanded = np.ones(len(shape), dtype=int)
     for axis, target in enumerate(params["broadcast_dimensions"]):
@@ -176,14 +183,14 @@ def _broadcast(operands: list[Floats], params: Any) -> Floats:
     return np.broadcast_to(first.reshape(expanded), shape)
 
 
-def _slice(operands: list[Floats], params: Any) -> Floats:
+def _slice(operands: list[Floats], params: Params) -> Floats:
     strides = params["strides"] or [1] * operands[0].ndim
     ranges = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
     return operands[0][tuple(slice(*bounds) for bounds in ranges)]
 
 
-# Operations that move numbers about without changing them, and the contraction.
-_MOVES: dict[str, Callable[[list[Floats], Any], Floats]] = {
+# Operations that move numbers without changing them, and the contraction.
+_MOVES: dict[str, Callable[[list[Floats], Params], Floats]] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": lambda operands, params: np.concatenate(operands, axis=params["dimension"]),
     "dot_general": _contract,

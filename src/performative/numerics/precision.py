@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def precise() -> Iterator[None]:
-    """Everything the library computes is computed inside this context.
+    """The context in which the library computes everything.
 
-    It holds for the current thread only: 64-bit arrays, NumPy's promotion rules and one definition of what a
-    key's random bits are, whatever the user has configured.
+    For the current thread only, and whatever the user has configured: 64-bit arrays, NumPy's promotion rules and one
+    definition of a key's random bits.
     """
     with (
         jax.enable_x64(True),

@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are JAX pytrees, and a user's plain classes made into such."""
+"""Frozen dataclasses that are JAX pytrees, and plain classes registered as pytrees."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 def pytree(*static: str) -> Callable[[type[T]], type[T]]:
     """Class decorator: a frozen dataclass whose fields are children of a pytree, except the `static` ones.
 
-    Rebuilding a tree (as every JAX transformation does) does not run `__post_init__`: arguments are validated once,
-    where the user wrote them.
+    Rebuilding a tree (as every JAX transformation does) runs neither `__init__` nor `__post_init__`: arguments are validated
+    once, where the user wrote them.
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        made: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
-        names = [field.name for field in dataclasses.fields(made)]
+        node_class: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
+        names = [field.name for field in dataclasses.fields(node_class)]
         children = [name for name in names if name not in static]
 
         def flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
@@ -31,7 +31,7 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
             return keyed, tuple(getattr(node, name) for name in static)
 
         def unflatten(aux: tuple[Any, ...], values: Iterable[Any]) -> Any:
-            node = object.__new__(made)
+            node = object.__new__(node_class)
             for name, value in zip((*children, *static), (*values, *aux), strict=True):
                 object.__setattr__(node, name, value)
             return node
@@ -39,14 +39,14 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
         def flatten(node: Any) -> tuple[list[Any], tuple[Any, ...]]:
             return [getattr(node, name) for name in children], tuple(getattr(node, name) for name in static)
 
-        jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
-        return made
+        jax.tree_util.register_pytree_with_keys(node_class, flatten_with_keys, unflatten, flatten)
+        return node_class
 
     return decorate
 
 
 def assign(node: Any, **values: Any) -> None:
-    """Set fields of a frozen dataclass while it is being made."""
+    """Set fields of a frozen dataclass in its `__init__` or `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(node, name, value)
 
@@ -55,9 +55,9 @@ _plain: dict[type, None] = {}
 
 
 def as_node(thing: T) -> T:
-    """The same object, its class made known to JAX as a pytree without children if it is not one yet.
+    """The same object, its class registered with JAX as a pytree without children if it is not one yet.
 
-    A user's plain class then works wherever a pytree is needed, as one unchanging whole.
+    A plain class then works wherever a pytree is needed, as one unchanging whole.
     """
     if jax.tree_util.all_leaves([thing]):
         make_known([type(thing)])
@@ -65,22 +65,22 @@ def as_node(thing: T) -> T:
 
 
 def plain_classes() -> tuple[type, ...]:
-    """The plain classes that were made known here; another process has to make them known before it uses them."""
+    """The plain classes registered here; another process must register them before it uses them."""
     return tuple(_plain)
 
 
 def make_known(classes: Iterable[type]) -> None:
-    """Make plain classes known to JAX as pytrees without children; those that are known stay as they are."""
+    """Register plain classes with JAX as pytrees without children, unless they are registered already."""
     for cls in classes:
         if cls is getattr(builtins, cls.__name__, None):
-            raise TypeError(f"an object of a class of your own must be given, but got one of {cls.__name__}")
+            raise TypeError(f"an instance of a class that is not built in must be given, but got one of {cls.__name__}")
         if cls not in _plain:
-            jax.tree_util.register_pytree_node(cls, lambda kept: ((), _Whole(kept)), lambda whole, _: whole.thing)
+            jax.tree_util.register_pytree_node(cls, lambda thing: ((), _Whole(thing)), lambda whole, _: whole.thing)
             _plain[cls] = None
 
 
 class _Whole:
-    """An object as static data: equal to itself alone."""
+    """An object as static data, equal only to itself."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -93,7 +93,7 @@ class _Whole:
 
 
 def changed(node: T, **values: Any) -> T:
-    """A copy of a pytree dataclass with some fields replaced, without validating again."""
+    """A copy of a pytree dataclass with some fields replaced, not validated again."""
     copy: Any = object.__new__(type(node))
     for field in dataclasses.fields(node):  # type: ignore[arg-type]
         object.__setattr__(copy, field.name, values.pop(field.name, getattr(node, field.name)))
@@ -104,7 +104,7 @@ def changed(node: T, **values: Any) -> T:
 def callable_node(function: Callable[..., Any]) -> Callable[..., Any]:
     """A callable that is a pytree: plain functions become a `Partial` without arguments.
 
-    Give `jax.tree_util.Partial(function, numbers...)` for a function whose numbers differ between instances.
+    For a function whose numbers differ between instances, give `jax.tree_util.Partial(function, numbers...)`.
     """
     if jax.tree_util.all_leaves([function]):
         return jax.tree_util.Partial(function)
@@ -112,12 +112,12 @@ def callable_node(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def same_structure(trees: Sequence[Any]) -> list[list[np.ndarray[Any, Any]]]:
-    """The leaves of each tree; they may differ in their numbers alone."""
+    """The leaves of each tree; the trees may differ only in their numbers."""
     first: Any = jax.tree.structure(trees[0])
     for position, tree in enumerate(trees):
         if jax.tree.structure(tree) != first:
             raise ValueError(
-                "all instances must have the same structure and differ in their numbers alone, but instance "
+                "all instances must have the same structure and differ only in their numbers, but instance "
                 f"{position} has {jax.tree.structure(tree)} and instance 0 has {first}; numbers that a function "
                 "needs go into jax.tree_util.Partial(function, numbers)"
             )

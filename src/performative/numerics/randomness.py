@@ -1,4 +1,4 @@
-"""Keys, and the standard normal numbers that all randomness of a run is made of."""
+"""Keys, and the standard normal numbers from which all randomness of a run is made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def new_key(seed: int) -> Array:
 
 
 def standard_normal(key: Array, size: int) -> Array:
-    """Standard normal numbers (size,). The first of them do not depend on how many are drawn."""
+    """Standard normal numbers (size,). The first ones do not depend on how many are drawn."""
     words = jax.random.key_data(key)  # two for threefry keys; a user's generator may have more
     first, second = (functools.reduce(jnp.bitwise_xor, words[parity::2]) for parity in (0, 1))
     return normals_from(first, second, size)
@@ -32,10 +32,10 @@ def standard_normal(key: Array, size: int) -> Array:
 def normals_from(first: Array, second: Array, size: int) -> Array:
     """√(−2 log u)·sin a with u uniform on (0, 1] and a on [−π/2, π/2): the standard normals (size,) of a key's two words.
 
-    The bits come from SplitMix64 (Steele, Lea, Flood 2014) started at the key; keys are far apart because threefry made
-    them. Both functions are series exact to a few units in the last place on the ranges that occur. Every number is
-    elementwise arithmetic on its own counter, which runs along the lanes of a simulation at a quarter of the price of
-    `jax.random.normal`, and is drawn anew rather than in pairs: cheaper than taking pairs apart again.
+    The bits come from SplitMix64 (Steele, Lea, Flood 2014) started at the key; keys are far apart because threefry makes
+    them. Both functions are series, exact to a few units in the last place on the ranges that occur. Every number is
+    elementwise arithmetic on its own counter, which runs along the lanes of a simulation at a quarter of the cost of
+    `jax.random.normal`. Numbers are not drawn in pairs, since taking pairs apart would cost more.
     """
     start = (first.astype(jnp.uint64) << 32) | second.astype(jnp.uint64)
     counter = start + (2 * jnp.arange(size, dtype=jnp.uint64) + 1) * _GOLDEN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +12,13 @@ from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.derivatives import linearized
 
+if TYPE_CHECKING:
+    from cvxpy import Expression, Variable
+    from cvxpy import Problem as Program
 
-def constraint_values(problem: Problem, theta: Floats, variable: Any) -> list[Any]:
-    """The constraints' values at `variable`: in convex form where there is one, linearised at θ elsewhere."""
+
+def constraint_values(problem: Problem, theta: Floats, variable: Variable) -> list[Expression]:
+    """The constraints' values at `variable`: in convex form if there is one, linearized at θ if not."""
     g, jacobian = linearized(problem, theta)
     values, row = [], 0
     for item in problem.constraints:
@@ -30,12 +34,12 @@ def undeclared(problem: Problem) -> Floats:
     import cvxpy as cp
 
     x = cp.Variable(problem.dimension)
-    open_ = [np.full(len(item.names), float(item.declare(x) is None)) for item in problem.constraints]
-    return np.concatenate([*open_, np.zeros(0)])
+    marks = [np.full(len(item.names), float(item.declare(x) is None)) for item in problem.constraints]
+    return np.concatenate([*marks, np.zeros(0)])
 
 
-def solve(program: Any) -> None:
-    """Solve a cvxpy program by Clarabel to its last digits, or raise `SolverFailed`."""
+def solve(program: Program) -> None:
+    """Solve a cvxpy program with Clarabel to its last digits, or raise `SolverFailed`."""
     import cvxpy as cp
 
     tight = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13, "max_iter": 400}

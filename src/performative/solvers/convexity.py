@@ -1,11 +1,12 @@
-"""Is a problem convex? Its risk and constraints at points all over Θ."""
+"""Is a problem convex? Judged by its risk and constraints at points all over Θ."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from jax import Array
 
 from performative.numerics import polynomial
 from performative.numerics.arrays import Floats
@@ -23,7 +24,7 @@ from performative.solvers.feasibility import projected
 
 
 class Survey(NamedTuple):
-    """A risk at points all over Θ, before it is minimised."""
+    """A risk at points all over Θ, taken before it is minimized."""
 
     points: Floats
     models: list[Model]
@@ -31,7 +32,7 @@ class Survey(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The usual size of the gradient: a quarter of the points has a smaller one, flat stretches left out."""
+        """The usual size of the gradient: its lower quartile over the points, without those where the risk is flat."""
         sizes = np.array([np.linalg.norm(model.gradient) for model in self.models])
         rounding = 1e-15 * np.array([abs(float(model.value)) for model in self.models])
         steep = sizes > rounding
@@ -39,14 +40,14 @@ class Survey(NamedTuple):
 
     @property
     def extent(self) -> str:
-        """How much was looked at."""
+        """How far the evidence for convexity reaches."""
         if self.quadratic:
             return "everywhere, since it is quadratic"
         return f"and so are the constraints, as far as {len(self.points)} points and the chords between them show"
 
 
-def survey(derivatives: Derivatives, problem: Problem, theta: Floats, risk: Callable[[Any], Any]) -> Survey:
-    """Look at a risk from θ and from points all over Θ."""
+def survey(derivatives: Derivatives, problem: Problem, theta: Floats, risk: Callable[[Array], Array]) -> Survey:
+    """The risk at θ and at points all over Θ."""
     first = smoothed(derivatives, problem, theta)
     require_finite(first, theta)
     points = [theta, *spread_of_points(problem, theta)]
@@ -59,12 +60,12 @@ def survey(derivatives: Derivatives, problem: Problem, theta: Floats, risk: Call
         )
     models = [first, *(derivatives(point) for point in points[1:])]
     finite = [all(np.all(np.isfinite(part)) for part in model) for model in models]
-    kept = [model for model, good in zip(models, finite, strict=True) if good]
-    return Survey(np.stack(points)[finite], kept, False)
+    finite_models = [model for model, good in zip(models, finite, strict=True) if good]
+    return Survey(np.stack(points)[finite], finite_models, False)
 
 
 def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Floats]:
-    """Points of Θ, always the same: first as far as Θ goes, then around θ; inside and on the boundary."""
+    """Points of Θ, the same every time: first all over Θ, then around θ; inside and on the boundary."""
     random = np.random.default_rng(0)
     radius = problem.decisions.radius
     near = min(radius, 10.0) / np.sqrt(problem.dimension)
@@ -72,15 +73,15 @@ def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Fl
     points = []
     for center, length in (reach, (theta, near)):
         moves = length * random.normal(size=(pairs, problem.dimension))
-        drawn = [projected(problem, center + sign * move) for move in moves for sign in (1, -1)]
+        ends = [projected(problem, center + sign * move) for move in moves for sign in (1, -1)]
         weights = random.uniform(size=2 * pairs)
-        mixed = [w * one + (1 - w) * other for w, one, other in zip(weights, drawn, drawn[1:] + drawn[:1], strict=True)]
-        points += [*mixed, *drawn[:pairs]]
+        between = [w * one + (1 - w) * other for w, one, other in zip(weights, ends, ends[1:] + ends[:1], strict=True)]
+        points += [*between, *ends[:pairs]]
     return points
 
 
 def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
-    """In what the problem is seen not to be convex: the risk or a constraint curves downwards or has such a kink."""
+    """Why the problem is not convex, or None: the risk or a constraint curves downward or has a kink that does."""
     hessians = [model.hessian for model in survey.models[: 1 if survey.quadratic else None]]
     reason = bent_downwards(name, hessians, survey.scale)
     if reason is None and not survey.quadratic:
@@ -90,26 +91,26 @@ def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
     for index in np.flatnonzero(undeclared(problem)):
         if reason is not None:
             break
-        called, alone = f"constraint {problem.constraint_names[index]}", np.eye(len(problem.constraint_names))[index]
-        reason = bent_downwards(called, [constraint_curvature(problem, point, alone) for point in points], 0.0)
+        label, alone = f"constraint {problem.constraint_names[index]}", np.eye(len(problem.constraint_names))[index]
+        reason = bent_downwards(label, [constraint_curvature(problem, point, alone) for point in points], 0.0)
         if reason is None and len(points) > 1:
             g, jacobians = (
                 np.stack(part) for part in zip(*(constraint_derivatives(problem, p) for p in points), strict=True)
             )
-            reason = _above_chord(called, points, g[:, index], jacobians[:, index])
+            reason = _above_chord(label, points, g[:, index], jacobians[:, index])
     return reason
 
 
 def bent_downwards(name: str, hessians: list[Floats], scale: float) -> str | None:
-    """Judged by the Hessians of a function whose gradient is of size `scale`."""
+    """Why the Hessians show that a function is not convex, or None; its gradient is of size `scale`."""
     lowest = min(float(np.linalg.eigvalsh((h + h.T) / 2)[0]) for h in hessians)
     if lowest < -1e-9 * max(float(np.max(np.abs(hessians))), 1e-3 * scale):
-        return f"{name} is not convex, its Hessian has the eigenvalue {lowest:.6g}"
+        return f"{name} is not convex: its Hessian has the eigenvalue {lowest:.6g}"
     return None
 
 
 def _above_chord(name: str, points: Floats, values: Floats, gradients: Floats) -> str | None:
-    """Judged by f(y) ≥ f(x) + ⟨∇f(x), y − x⟩ for all pairs of points, up to rounding."""
+    """Why f(y) ≥ f(x) + ⟨∇f(x), y − x⟩ fails for a pair of points, beyond rounding, or None."""
     finite = np.isfinite(values) & np.all(np.isfinite(gradients), axis=1)
     points, values, gradients = points[finite], values[finite], gradients[finite]
     along = gradients @ points.T - np.sum(gradients * points, axis=1)[:, None]
@@ -118,4 +119,4 @@ def _above_chord(name: str, points: Floats, values: Floats, gradients: Floats) -
     if not np.any(gap < -allowed):
         return None
     x, y = np.unravel_index(np.argmin(gap / np.maximum(allowed, 1e-300)), gap.shape)
-    return f"{name} is not convex, at {points[y]} it lies {-gap[x, y]:.6g} below its tangent at {points[x]}"
+    return f"{name} is not convex: at {points[y]} it lies {-gap[x, y]:.6g} below its tangent at {points[x]}"

@@ -1,4 +1,4 @@
-"""Values and derivatives of a risk and of constraints at a point, taken next to it where they are not finite at it."""
+"""Values and derivatives of a risk and of constraints at a point, or right next to it if they are not finite at it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from performative.numerics.arrays import Floats
 from performative.problem import Problem
 
 DecoupledRisk = Callable[..., Array]
-"""risk(θ, where): the average loss of θ on the data that the decision `where` induces, or θ itself if it is left out.
+"""risk(θ, where): the average loss of θ on the data that the decision `where` induces, which is θ itself by default.
 
-It is a pytree, so that it may enter a compiled function.
+It is a pytree, so that it can be an argument of a compiled function.
 """
 
 
@@ -32,12 +32,12 @@ Derivatives = Callable[[Floats], Model]
 
 
 def model_of(risk: DecoupledRisk, theta: Floats) -> Model:
-    """Of θ ↦ risk(θ), the data's reaction included."""
+    """The model of θ ↦ risk(θ), with the data's reaction."""
     return Model(*(np.asarray(part) for part in _derivatives(risk, theta)))
 
 
 def frozen_model_of(risk: DecoupledRisk, where: Array, theta: Floats) -> Model:
-    """Of θ ↦ risk(θ, where), on data that stay as they are."""
+    """The model of θ ↦ risk(θ, where), on data that do not react."""
     return Model(*(np.asarray(part) for part in _frozen_derivatives(risk, where, theta)))
 
 
@@ -67,7 +67,7 @@ def gradient_size(derivatives: Derivatives, theta: Floats) -> float:
 
 @jax.jit
 def constraint_derivatives(problem: Problem, theta: Array) -> tuple[Array, Array]:
-    """g(θ) and its Jacobian as they come, finite or not."""
+    """g(θ) and its Jacobian, finite or not."""
     return problem.g(theta), jax.jacrev(problem.g)(theta)
 
 
@@ -77,7 +77,7 @@ def _curvature(problem: Problem, theta: Array, lam: Array) -> Array:
 
 
 def constraint_curvature(problem: Problem, theta: Floats, lam: Floats) -> Floats:
-    """Σ λ_i ∇²g_i(θ), taken next to θ where it is not finite at θ itself; zero where it is not finite there either."""
+    """Σ λ_i ∇²g_i(θ), taken next to θ if it is not finite at θ; entries that are not finite there either become zero."""
     if not np.any(lam):
         return np.zeros((problem.dimension, problem.dimension))
     curvature = np.asarray(_curvature(problem, theta, lam))
@@ -87,7 +87,7 @@ def constraint_curvature(problem: Problem, theta: Floats, lam: Floats) -> Floats
 
 
 def linearized(problem: Problem, theta: Floats) -> tuple[Floats, Floats]:
-    """g(θ) and its Jacobian; rows that are not finite at θ (a norm at 0) are taken next to it."""
+    """g(θ) and its Jacobian; rows that are not finite at θ (as for a norm at 0) are taken next to it."""
     g, jacobian = (np.asarray(part) for part in constraint_derivatives(problem, theta))
     finite = np.all(np.isfinite(jacobian), axis=1)
     if not np.all(finite):
@@ -101,7 +101,7 @@ def linearized(problem: Problem, theta: Floats) -> tuple[Floats, Floats]:
 
 
 def smoothed(derivatives: Derivatives, problem: Problem, theta: Floats) -> Model:
-    """The model at θ; derivatives that are not finite there, though the value is, are taken next to it."""
+    """The model at θ; if the value is finite but a derivative is not, the derivative is taken next to θ."""
     model = derivatives(theta)
     if not np.isfinite(model.value) or all(np.all(np.isfinite(part)) for part in model):
         return model
@@ -113,7 +113,7 @@ def smoothed(derivatives: Derivatives, problem: Problem, theta: Floats) -> Model
 
 
 def require_finite(model: Model, theta: Floats) -> None:
-    """Refuse an average loss that is not finite at θ, or whose gradient is not."""
+    """Refuse an average loss that is not finite at θ, or whose gradient is not finite there."""
     if not np.isfinite(model.value):
         raise ValueError(f"the average loss must be finite on the decision set, but is {model.value} at {theta}")
     if not np.all(np.isfinite(model.gradient)):
@@ -121,8 +121,8 @@ def require_finite(model: Model, theta: Floats) -> None:
 
 
 def nudged(problem: Problem, theta: Floats, length: float = 1e-9) -> Floats:
-    """θ, moved by about `length` of its size into the inside of Θ, always in the same direction."""
+    """θ moved into the interior of Θ by about `length` times its size, always in the same direction."""
     size = max(1.0, float(np.linalg.norm(theta)))
-    drawn = theta + size * np.random.default_rng(1).normal(size=(32, theta.shape[0]))
-    inside = np.mean([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in drawn], axis=0)
+    points = theta + size * np.random.default_rng(1).normal(size=(32, theta.shape[0]))
+    inside = np.mean([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points], axis=0)
     return np.asarray(theta + length * (inside - theta))

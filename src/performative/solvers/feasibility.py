@@ -1,13 +1,12 @@
-"""Feasible decisions: one that meets all constraints, and the one with the largest slack."""
+"""Feasible decisions: one that satisfies all constraints, and the one with the largest slack."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.errors import InfeasibleProblem, NoStrictlyFeasibleDecision, SolverFailed
 from performative.numerics.arrays import Floats
@@ -17,11 +16,11 @@ from performative.solvers.conic import constraint_values, solve
 from performative.validation import finite_array
 
 FEASIBLE = 1e-8
-"""How large max g may be at its smallest for a problem to count as feasible."""
+"""A problem is feasible if the smallest max g is at most this."""
 
 
-def require_inside(name: str, problem: Problem, decision: Any) -> Floats:
-    """The decision as an array, refused unless it lies in Θ; `name` is the argument it was given as."""
+def require_inside(name: str, problem: Problem, decision: ArrayLike) -> Floats:
+    """The decision as an array, refused unless it lies in Θ; `name` is the name of the argument."""
     theta = finite_array(name, decision, 1)
     if theta.shape != (problem.dimension,):
         raise ValueError(f"`{name}` must have shape ({problem.dimension},), but got {theta.shape}")
@@ -30,8 +29,8 @@ def require_inside(name: str, problem: Problem, decision: Any) -> Floats:
     return theta
 
 
-def require_feasible(problem: Problem, start: Any = None) -> Floats:
-    """A decision in Θ with g ≤ 0 (the start or the projection of 0 if they will do), or `InfeasibleProblem`."""
+def require_feasible(problem: Problem, start: ArrayLike | None = None) -> Floats:
+    """A decision in Θ with g ≤ 0 (the start, or the projection of 0, if it is feasible), or `InfeasibleProblem`."""
     first = np.zeros(problem.dimension) if start is None else require_inside("start", problem, start)
     theta = projected(problem, first)
     g = constraint_values_at(problem, theta)
@@ -49,8 +48,8 @@ def require_feasible(problem: Problem, start: Any = None) -> Floats:
 
 
 @in_float64
-def strictly_feasible(problem: Problem, anchor: Any = None) -> Floats:
-    """The decision of largest slack, or the `anchor` if it is strictly feasible; otherwise `NoStrictlyFeasibleDecision`."""
+def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None) -> Floats:
+    """The `anchor` or, by default, the decision of largest slack; `NoStrictlyFeasibleDecision` if it has no slack."""
     if anchor is None:
         try:
             theta, slack, blocking = largest_slack(problem)
@@ -87,9 +86,9 @@ def _jitted_g(problem: Problem, theta: Array) -> Array:
 
 @in_float64
 def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
-    """The θ ∈ Θ that minimises max_i g_i(θ); the slack −max_i g_i(θ); and the constraints that hold it back.
+    """The θ ∈ Θ that minimizes max_i g_i(θ); the slack −max_i g_i(θ); and the constraints that limit it.
 
-    They come with their weights (summing to 1) in the convex combination of constraints that cannot be made smaller.
+    These come with their weights (summing to 1) in the convex combination of constraints that cannot be made smaller.
     """
     import cvxpy as cp
 
@@ -99,17 +98,17 @@ def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
         return theta, np.inf, {}
     bent = any(item.declare(cp.Variable(problem.dimension)) is None for item in problem.constraints)
     starts = [theta]
-    if bent:  # perhaps not convex: look from several points
+    if bent:  # perhaps not convex: search from several points
         random = np.random.default_rng(0)
         radius = min(problem.decisions.radius, 10.0)
-        drawn = random.normal(size=(8, theta.shape[0])) * radius
-        starts += [np.asarray(problem.decisions.project(jnp.asarray(point))) for point in drawn]
+        points = random.normal(size=(8, theta.shape[0])) * radius
+        starts += [np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points]
     best = _slack_from(problem, theta, bent)
     for start in starts[1:]:
         if best[1] <= 0:
             break
         if np.all(np.isfinite(problem.g(jnp.asarray(start)))):
-            best = min(best, _slack_from(problem, start, bent), key=lambda found: found[1])
+            best = min(best, _slack_from(problem, start, bent), key=lambda candidate: candidate[1])
     theta, worst, weights = best
     share = weights / max(float(np.sum(weights)), 1e-300)
     blocking = {name: float(w) for name, w in zip(names, share, strict=True) if w > 1e-4}
@@ -124,17 +123,17 @@ def _slack_from(problem: Problem, theta: Floats, bent: bool) -> tuple[Floats, fl
     best = (theta, reached, np.zeros(len(problem.constraint_names)))
     for iteration in range(40 if bent else 1):
         x, level = cp.Variable(problem.dimension), cp.Variable()
-        held = [values <= level for values in constraint_values(problem, theta, x)]
+        limits = [values <= level for values in constraint_values(problem, theta, x)]
         # Slack is capped, so that the program is bounded where the set is not.
         bounded = [level >= -1e6]
         proximal = 1e-3 * cp.sum_squares(x - theta) if bent else 0.0
-        solve(cp.Problem(cp.Minimize(level + proximal), held + bounded + problem.decisions.declare(x)))
+        solve(cp.Problem(cp.Minimize(level + proximal), limits + bounded + problem.decisions.declare(x)))
         theta = np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float)))
-        weights = np.concatenate([np.atleast_1d(item.dual_value) for item in held])
+        weights = np.concatenate([np.atleast_1d(item.dual_value) for item in limits])
         reached = float(np.max(np.asarray(problem.g(jnp.asarray(theta)))))
         improved = reached < best[1] - 1e-10 * max(1.0, abs(best[1]))
         if iteration == 0:
-            best = (*best[:2], weights)  # of the start, where nothing is better
+            best = (*best[:2], weights)  # the weights at the start, in case nothing is better
         if reached < best[1]:
             best = (theta, reached, weights)
         if not improved:

@@ -1,13 +1,13 @@
-"""The decision that minimizes the risk on the very data it induces, found by repeated minimization."""
+"""The decision that minimizes the risk on the data it induces, found by repeated minimization."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
@@ -26,15 +26,15 @@ from performative.solvers.kkt import TOLERANCE, Point, Solution, kkt_residual
 from performative.solvers.minimum import STARTS, best_of_starts, minimized, smooth_start
 
 STALLED = 15
-"""After how many repetitions without getting much closer to a stable point steps are made shorter."""
+"""After this many repetitions without getting much closer to a stable point, steps become shorter."""
 
 
-def fixed_point(problem: Problem, risk: DecoupledRisk, start: Any = None) -> Solution:
+def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None = None) -> Solution:
     """θ* = argmin_θ risk(θ, θ*) over θ ∈ Θ with g(θ) ≤ 0.
 
-    Repeated minimization with Anderson acceleration, and with shorter steps if need be. Where the risk on frozen data is not
-    convex, its minimizer is looked for from nine starts; `message` says whether the decision is that minimizer or a KKT
-    point only.
+    Repeated minimization with Anderson acceleration, and with shorter steps if needed. If the risk on frozen data is not
+    convex, its minimizer is searched for from nine starts; `message` says whether the decision is that minimizer or only a
+    KKT point.
     """
 
     def frozen(where: Floats) -> Derivatives:
@@ -43,39 +43,39 @@ def fixed_point(problem: Problem, risk: DecoupledRisk, start: Any = None) -> Sol
     theta = require_feasible(problem, start)
     theta = smooth_start(problem, frozen(theta), theta)
 
-    def look(where: Floats) -> tuple[Survey, str | None]:
-        seen = survey(frozen(where), problem, where, lambda theta: risk(theta, jnp.asarray(where)))
-        return seen, not_convex(problem, seen, "the risk on frozen data")
+    def examine(where: Floats) -> tuple[Survey, str | None]:
+        evidence = survey(frozen(where), problem, where, lambda theta: risk(theta, jnp.asarray(where)))
+        return evidence, not_convex(problem, evidence, "the risk on frozen data")
 
-    seen, reason = look(theta)
-    scale = seen.scale
-    tried: list[tuple[float, Point, str]] = []
+    evidence, reason = examine(theta)
+    scale = evidence.scale
+    attempts: list[tuple[float, Point, str]] = []
     for _ in range(8):
         at = functools.partial(repeated, lambda where: normalized(frozen(where), problem, scale), problem, theta)
         point = at(200 if reason is None else 40)
-        seen, reason = look(point.decision)
+        evidence, reason = examine(point.decision)
         if reason is None:
-            message = f"global: the risk on frozen data is convex ({seen.extent})"
+            message = f"global: the risk on frozen data is convex ({evidence.extent})"
             return certified(problem, risk, point, scale, False, message)
         scaled = normalized(frozen(point.decision), problem, scale)
         better, count = best_of_starts(scaled, problem, point.decision)
         gain = scale * float(scaled(point.decision).value - scaled(better.decision).value)
-        searched = f"the least risk on the same data of the KKT points that {count} of {STARTS + 1} starts led to"
+        least = f"the least risk on the same data of the KKT points reached from {count} of {STARTS + 1} starts"
         if gain <= 1e-9 * scale * max(1.0, abs(float(scaled(point.decision).value))):
-            return certified(problem, risk, point, scale, True, f"local: {reason}; the decision has {searched}")
-        again = any(np.allclose(theta, other.decision) for _, other, _ in tried)
-        tried.append(
+            return certified(problem, risk, point, scale, True, f"local: {reason}; the decision has {least}")
+        again = any(np.allclose(theta, other.decision) for _, other, _ in attempts)
+        attempts.append(
             (gain, point, f"local: {reason}; a KKT point, but on the same data {better.decision} has a risk lower by")
         )
         theta = better.decision
         if again:
             break
-    gain, point, message = min(tried, key=lambda item: (item[1].residual > TOLERANCE, item[0]))
+    gain, point, message = min(attempts, key=lambda item: (item[1].residual > TOLERANCE, item[0]))
     return certified(problem, risk, point, scale, True, f"{message} {gain:.6g}")
 
 
 def repeated(risk: Callable[[Floats], Derivatives], problem: Problem, theta: Floats, most: int) -> Point:
-    """The fixed point of θ ↦ argmin risk(θ), looked for from θ, or the best that was met."""
+    """The fixed point of θ ↦ argmin risk(θ), searched for from θ, or the best point on the way."""
 
     def residual(theta: Floats, lam: Floats) -> float:
         return kkt_residual(problem, theta, lam, risk(theta)(theta).gradient)
@@ -85,32 +85,32 @@ def repeated(risk: Callable[[Floats], Derivatives], problem: Problem, theta: Flo
     outputs: list[Floats] = []
     stalled, weight = 0, 0.0
     for _ in range(most):
-        found, _ = minimized(_held(risk(theta), theta, weight), problem, theta)
-        gap = float(np.linalg.norm(found.decision - theta))
+        minimizer, _ = minimized(_held(risk(theta), theta, weight), problem, theta)
+        gap = float(np.linalg.norm(minimizer.decision - theta))
         before = best.residual
-        for candidate in (theta, found.decision):
-            reached = residual(candidate, found.multipliers)
+        for candidate in (theta, minimizer.decision):
+            reached = residual(candidate, minimizer.multipliers)
             if weight == 0.0:
-                reached = min(reached, max(found.residual, gap))
+                reached = min(reached, max(minimizer.residual, gap))
             if reached < best.residual:
-                best = Point(candidate, found.multipliers, reached)
+                best = Point(candidate, minimizer.multipliers, reached)
         stalled = 0 if best.residual < 0.5 * before else stalled + 1
         accepted = TOLERANCE * gradient_size(risk(best.decision), best.decision)
         if best.residual <= 1e-3 * accepted or (best.residual <= accepted and stalled > 3):
             break
-        inputs, outputs = [*inputs[-8:], theta], [*outputs[-8:], found.decision]
+        inputs, outputs = [*inputs[-8:], theta], [*outputs[-8:], minimizer.decision]
         theta = np.asarray(problem.decisions.project(jnp.asarray(_anderson(inputs, outputs))))
         if stalled == STALLED and gap > 0:
-            change = risk(found.decision)(found.decision).gradient - risk(inputs[-1])(inputs[-1]).gradient
+            change = risk(minimizer.decision)(minimizer.decision).gradient - risk(inputs[-1])(inputs[-1]).gradient
             weight = max(4.0 * weight, float(np.linalg.norm(change)) / gap)
             theta, stalled, inputs, outputs = best.decision, 0, [], []
     return best
 
 
 def _held(risk: Derivatives, where: Floats, weight: float) -> Derivatives:
-    """risk(θ) + ½·weight·‖θ − where‖²: minimised again and again it has the same fixed points, and steps that are shorter.
+    """risk(θ) + ½·weight·‖θ − where‖²: minimized repeatedly, it has the same fixed points and shorter steps.
 
-    Where risk is linear its minimisers are corners of the set, and repetition goes from one to another for ever.
+    The minimizers of a linear risk are corners of the set, and repetition would go from one to another forever.
     """
 
     def held(theta: Floats) -> Model:

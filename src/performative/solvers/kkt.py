@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, SupportsFloat
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +14,7 @@ from performative.problem import Problem
 from performative.solvers.derivatives import linearized
 
 TOLERANCE = 1e-7
-"""The KKT residual, relative to the gradient's usual size, up to which an answer is accepted."""
+"""The largest KKT residual of an accepted solution, relative to the gradient's usual size."""
 
 
 class Point(NamedTuple):
@@ -31,7 +31,14 @@ class Solution:
 
     `kkt_residual` is the largest of ‖θ − Π_Θ(θ − (∇ + λᵀ∇g)/s)‖, max g⁺ and max |λ g|/s, where s is the usual size of the
     gradient on Θ, so that the unit of the loss does not matter. `local` says that the problem is not convex, so that there
-    may be better decisions elsewhere; `message` says how that was found out.
+    may be better decisions elsewhere; `message` gives the evidence.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Box([0.0], [2.0]), lambda theta: theta - 1.0)
+    >>> solution = pf.performative_optimum(problem, pf.LocationFamily(pf.Gaussian([3.0], [1.0]), [[0.0]]))
+    >>> solution.decision.round(6).tolist(), solution.multipliers.round(6).tolist(), solution.local
+    ([1.0], [4.0], False)
     """
 
     decision: Array
@@ -42,8 +49,10 @@ class Solution:
     message: str
 
     @staticmethod
-    def of(decision: Floats, multipliers: Floats, risk: Any, residual: float, local: bool, message: str) -> Solution:
-        """From plain numbers."""
+    def of(
+        decision: Floats, multipliers: Floats, risk: SupportsFloat, residual: float, local: bool, message: str
+    ) -> Solution:
+        """A solution from NumPy arrays and plain numbers."""
         numbers = as_field(decision), as_field(multipliers), as_field(np.float64(risk)), as_field(np.float64(residual))
         return Solution(*numbers, local, message)
 

@@ -1,10 +1,10 @@
 """A solver for the reference problems: smooth risk, constraints g(θ) ≤ 0, θ in Θ, to high accuracy, with multipliers.
 
-Sequential convex programming: the risk is replaced by its second-order model at the current point, constraints that have
-a convex cvxpy form stay as they are, others are linearised and their curvature, weighted by the multipliers, moves into the
+Sequential convex programming: the risk is replaced by its second-order model at the current point; constraints with a
+convex cvxpy form stay as they are, others are linearized and their curvature, weighted by the multipliers, is added to the
 model. Clarabel solves each subproblem. A convex quadratic program is its own model and takes one step.
 
-Tolerances are meant for a risk whose gradient is usually of size one; the caller divides by that size.
+Tolerances are for a risk whose gradient is usually of size one; the caller divides by that size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from performative.solvers.kkt import Point, kkt_residual
 def minimize(
     risk: Callable[[Floats], Model], problem: Problem, start: Floats, tolerance: float, most: int = 60
 ) -> tuple[Point, list[Floats]]:
-    """The minimiser of `risk` under the problem's constraints from `start`, and the Hessians met on the way."""
+    """The minimizer of `risk` under the problem's constraints from `start`, and the Hessians on the way to it."""
     theta, lam = start, np.zeros(len(problem.constraint_names))
     best = Point(theta, lam, np.inf)
     hessians: list[Floats] = []
@@ -35,12 +35,12 @@ def minimize(
         model = risk(theta)
         hessians.append(model.hessian)
         try:
-            found, lam = _subproblem(problem, theta, lam, model)
+            target, lam = _subproblem(problem, theta, lam, model)
         except SolverFailed:
             if best.residual < np.inf:
                 break
             raise
-        theta = _line_search(risk, problem, theta, found, model, lam)
+        theta = _line_search(risk, problem, theta, target, model, lam)
         residual = kkt_residual(problem, theta, lam, risk(theta).gradient)
         stalled = 0 if residual < 0.5 * best.residual else stalled + 1
         if residual < best.residual:
@@ -51,25 +51,25 @@ def minimize(
 
 
 def below(risk: Callable[[Floats], Model], problem: Problem, point: Point) -> Floats | None:
-    """A decision that is better than a stationary point, along a direction in which the Lagrangian curves downwards."""
+    """A decision better than a stationary point, along a direction in which the Lagrangian curves downward, or None."""
     theta, model = point.decision, risk(point.decision)
     values, vectors = np.linalg.eigh(model.hessian + constraint_curvature(problem, theta, point.multipliers))
     merit = _merit(problem, point.multipliers)
     lowest = merit(theta, float(model.value))
     lowest -= 1e-9 * max(1.0, abs(lowest))
-    found = None
+    better = None
     for direction in vectors.T[values < -1e-9 * max(float(np.max(np.abs(values))), 1e-3)]:
         for length in 2.0 ** np.arange(4, -10, -1):
             for move in (length * direction, -length * direction):
                 there = np.asarray(problem.decisions.project(jnp.asarray(theta + move)))
                 reached = merit(there, float(risk(there).value))
                 if np.isfinite(reached) and reached < lowest:
-                    found, lowest = there, reached
-    return found
+                    better, lowest = there, reached
+    return better
 
 
 def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -> Point:
-    """Projected gradient steps on the Lagrangian: cone solvers leave a curved Θ at half their digits, projections do not."""
+    """Projected gradient steps on the Lagrangian: cone solvers lose half their digits on a curved Θ, projections do not."""
     best, theta, lam = point, point.decision, point.multipliers
     curvature = np.linalg.eigvalsh(risk(theta).hessian + constraint_curvature(problem, theta, lam))
     length = 1 / max(float(np.max(np.abs(curvature))), 1e-12)
@@ -95,25 +95,25 @@ def _subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> t
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     move = x - theta
     objective = 0.5 * cp.sum_squares(root @ move) + model.gradient @ move
-    held = [values <= 0 for values in constraint_values(problem, theta, x)]
-    solve(cp.Problem(cp.Minimize(objective), held + problem.decisions.declare(x)))
-    duals = np.concatenate([np.atleast_1d(item.dual_value) for item in held] or [np.zeros(0)])
+    limits = [values <= 0 for values in constraint_values(problem, theta, x)]
+    solve(cp.Problem(cp.Minimize(objective), limits + problem.decisions.declare(x)))
+    duals = np.concatenate([np.atleast_1d(item.dual_value) for item in limits] or [np.zeros(0)])
     return np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float))), np.maximum(duals, 0.0)
 
 
 def _line_search(
-    risk: Callable[[Floats], Model], problem: Problem, theta: Floats, found: Floats, model: Model, lam: Floats
+    risk: Callable[[Floats], Model], problem: Problem, theta: Floats, target: Floats, model: Model, lam: Floats
 ) -> Floats:
-    """The largest of the steps 1, ½, ¼, … that lowers the risk plus a penalty on violations."""
+    """The point of the first of the steps 1, ½, ¼, … that does not raise the risk plus a penalty on violations."""
     merit = _merit(problem, lam)
     before = merit(theta, float(model.value))
     allowance = 1e-9 * max(1.0, abs(before))
     for halving in range(30):
-        point = theta + 0.5**halving * (found - theta)
+        point = theta + 0.5**halving * (target - theta)
         reached = merit(point, float(risk(point).value))
         if np.isfinite(reached) and reached <= before + allowance:
             return point
-    return found if np.isfinite(merit(found, float(risk(found).value))) else theta
+    return target if np.isfinite(merit(target, float(risk(target).value))) else theta
 
 
 def _merit(problem: Problem, lam: Floats) -> Callable[[Floats, float], float]:

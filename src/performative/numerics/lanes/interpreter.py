@@ -1,37 +1,38 @@
 """Map a function over lanes that lie on the last axis of every array.
 
 `jax.vmap` with `in_axes=-1` gives the right numbers, but its rules move the mapped axis to the front wherever that is
-easiest, and on a CPU the small contractions of one realisation then neither fuse nor vectorise. Here every primitive of
+easiest, and on a CPU the small contractions of one realization then neither fuse nor vectorize. Here every primitive of
 the function's program is applied with the lanes kept last: elementwise operations stay contiguous along the lanes,
-short contractions become multiply-and-add, and whole rounds fuse into a few loops. Primitives without a rule of their own
-go through `jax.vmap`, so that any function can be mapped.
+short contractions become multiply-and-add, and whole rounds fuse into a few loops. Primitives without a rule go through
+`jax.vmap`, so that any function can be mapped.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax import lax
+from jax import Array, lax
 from jax.extend import core
 
+from performative.numerics.arrays import as_field
 from performative.numerics.lanes.constants import by_numpy, is_plain
 from performative.numerics.lanes.rules import AXES_FIRST, ELEMENTWISE, RULES
 from performative.numerics.lanes.values import Value, filled, is_same, spread_out
-from performative.numerics.polynomial import CALLS
+from performative.numerics.polynomial import CALLS, shape_of
 
 
 def over_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` applied to each lane: all leaves of all arguments and results have one more axis, the last.
 
-    Only what is wrapped in `Same` has none; the function sees the array itself.
+    Leaves wrapped in `Same` have no such axis; the function sees the array itself.
     """
 
     def mapped(*arguments: Any) -> Any:
         leaves, tree = jax.tree.flatten(arguments, is_leaf=is_same)
-        inputs = [(leaf.array, False) if is_same(leaf) else (leaf, True) for leaf in leaves]
+        inputs = [(as_field(leaf.array), False) if is_same(leaf) else (leaf, True) for leaf in leaves]
         lanes = count_lanes(arguments)
         program, result = jax.make_jaxpr(
             lambda *flat: function(*jax.tree.unflatten(tree, flat)), return_shape=True
@@ -61,40 +62,40 @@ def one_lane(tree: Any) -> Any:
     return jax.tree.map(single, tree, is_leaf=is_same)
 
 
-def _evaluate(jaxpr: Any, consts: Any, inputs: list[Value], lanes: int) -> list[Value]:
-    known: dict[Any, Value] = {}
-    known.update(zip(jaxpr.constvars, [(const, False) for const in consts], strict=True))
-    known.update(zip(jaxpr.invars, inputs, strict=True))
+def _evaluate(jaxpr: core.Jaxpr, consts: Sequence[Array], inputs: list[Value], lanes: int) -> list[Value]:
+    values: dict[core.Var, Value] = {}
+    values.update(zip(jaxpr.constvars, [(const, False) for const in consts], strict=True))
+    values.update(zip(jaxpr.invars, inputs, strict=True))
 
-    def read(atom: Any) -> Value:
-        return (atom.val, False) if isinstance(atom, core.Literal) else known[atom]
+    def read(atom: core.Var | core.Literal) -> Value:
+        return (atom.val, False) if isinstance(atom, core.Literal) else values[atom]
 
     for equation in jaxpr.eqns:
         outputs = _apply(equation, [read(atom) for atom in equation.invars], lanes)
-        known.update(zip(equation.outvars, outputs, strict=True))
+        values.update(zip(equation.outvars, outputs, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
+def _apply(equation: core.JaxprEqn, operands: list[Value], lanes: int) -> list[Value]:
     primitive, params = equation.primitive, dict(equation.params)
     name, arrays = primitive.name, [array for array, _ in operands]
     if name in CALLS and CALLS[name] in params:
-        inner = params[CALLS[name]]  # closed, or open for rematerialisation
+        inner = params[CALLS[name]]  # closed, or open for rematerialization
         return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands, lanes)
     if name == "scan" and any(mapped for _, mapped in operands):
         return _scan(operands, params, lanes)
     if not any(mapped for _, mapped in operands):
-        # What depends on constants alone is computed here and now, so that indices are known numbers below.
-        known = not any(isinstance(array, jax.core.Tracer) for array in arrays)
-        if known and is_plain(equation):
+        # What depends only on constants is computed now, so that indices are concrete numbers below.
+        concrete = not any(isinstance(array, jax.core.Tracer) for array in arrays)
+        if concrete and is_plain(equation):
             return [(by_numpy(equation, arrays), False)]
-        with jax.ensure_compile_time_eval() if known else contextlib.nullcontext():
+        with jax.ensure_compile_time_eval() if concrete else contextlib.nullcontext():
             outputs = primitive.bind(*arrays, **params)
         return [(output, False) for output in (outputs if primitive.multiple_results else [outputs])]
     if name in RULES:
         return [(RULES[name](operands, params, lanes), True)]
     if name in ELEMENTWISE:
-        shape = next((aval.shape for aval in (var.aval for var in equation.outvars)), ())
+        shape = next((shape_of(var) for var in equation.outvars), ())
         return [(primitive.bind(*[filled(value, shape, lanes) for value in operands], **params), True)]
     if name in AXES_FIRST:
         outputs = primitive.bind(*[spread_out(value, lanes) for value in operands], **params)
@@ -102,7 +103,7 @@ def _apply(equation: Any, operands: list[Value], lanes: int) -> list[Value]:
     return _through_vmap(equation, operands)
 
 
-def _through_vmap(equation: Any, operands: list[Value]) -> list[Value]:
+def _through_vmap(equation: core.JaxprEqn, operands: list[Value]) -> list[Value]:
     in_axes = tuple(-1 if mapped else None for _, mapped in operands)
     primitive, params = equation.primitive, equation.params
     outputs = jax.vmap(lambda *arrays: primitive.bind(*arrays, **params), in_axes=in_axes, out_axes=-1)(
@@ -112,12 +113,12 @@ def _through_vmap(equation: Any, operands: list[Value]) -> list[Value]:
 
 
 def _scan(operands: list[Value], params: dict[str, Any], lanes: int) -> list[Value]:
-    """A loop whose body keeps the lanes last; what it carries has lanes as soon as anything with lanes flows into it."""
+    """A loop whose body keeps the lanes last; a carried value has lanes as soon as anything with lanes flows into it."""
     program, first, last = params["jaxpr"], params["num_consts"], params["num_consts"] + params["num_carry"]
     consts, carried, scanned = operands[:first], operands[first:last], operands[last:]
     kinds = [mapped for _, mapped in carried]
 
-    def body(carry: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+    def body(carry: list[Array], slices: list[Array]) -> tuple[list[Array], list[Array]]:
         values = [*consts, *zip(carry, kinds, strict=True)]
         values += [(piece, mapped) for piece, (_, mapped) in zip(slices, scanned, strict=True)]
         outputs = _evaluate(program.jaxpr, program.consts, values, lanes)
@@ -126,11 +127,11 @@ def _scan(operands: list[Value], params: dict[str, Any], lanes: int) -> list[Val
         after = [spread_out(value, lanes) if kind else value[0] for value, kind in zip(outputs, kinds, strict=False)]
         return after, [spread_out(value, lanes) for value in outputs[len(kinds) :]]
 
-    def start() -> list[Any]:
+    def start() -> list[Array]:
         return [spread_out(value, lanes) if kind else value[0] for value, kind in zip(carried, kinds, strict=True)]
 
     pieces = [array for array, _ in scanned]
-    while True:  # until a round of the body gives no lanes to what had none
+    while True:  # until a round of the body gives lanes to no further value
         before = list(kinds)
         jax.eval_shape(body, start(), [piece[0] for piece in pieces])
         if kinds == before:

@@ -9,19 +9,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from performative.numerics.lanes.values import Value, spread_out
 
 UNROLLED = 1 << 14
-"""Contractions of at most so many products per lane become multiply-and-add; larger ones stay matrix products."""
+"""Contractions of at most this many products per lane become multiply-and-add; larger ones stay matrix products."""
 SHARED = 1 << 9
-"""The same where one factor is shared by all lanes, and the product is one of matrices."""
+"""The same where all lanes share one factor, so that the contraction is one product of matrices."""
 LONG = 20
-"""Sums of at least so many terms to one number per lane become products with ones, which run along the lanes; XLA's own
+"""Sums of at least this many terms to one number per lane become products with ones, which run along the lanes; XLA's own
 loops over the terms do not."""
 STRETCHES = 4
-"""Taking known rows that lie in at most so many stretches becomes that many copies, which beats a gather."""
+"""Known rows that lie in at most this many stretches are taken by that many copies, which beats a gather."""
 ELEMENTWISE = {
     "abs", "acos", "add", "add_any", "and", "asin", "atan", "atan2", "cbrt", "ceil", "convert_element_type",
     "copy", "copy_p", "cos", "cosh", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt",
@@ -30,40 +30,40 @@ ELEMENTWISE = {
     "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square",
     "stop_gradient", "sub", "tan", "tanh", "xor",
 }  # fmt: skip
-# They name axes by position from the front, which a last axis does not change.
+# These count axes from the front, so that one more axis at the end changes nothing.
 AXES_FIRST = {
     "argmax", "argmin", "concatenate", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "expand_dims",
     "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "rev", "sort", "split", "squeeze",
 }  # fmt: skip
 
 
-def _select(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _select(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     which, *cases = [spread_out(value, lanes) for value in operands]
     if which.ndim < cases[0].ndim:  # one predicate for a whole array
         which = jnp.broadcast_to(which.reshape((1,) * (cases[0].ndim - 1) + (lanes,)), cases[0].shape)
     return lax.select_n(which, *cases)
 
 
-def _clamp(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _clamp(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     low, array, high = [spread_out(value, lanes) for value in operands]
     spread = [jnp.broadcast_to(b.reshape((1,) * (array.ndim - b.ndim) + b.shape), array.shape) for b in (low, high)]
     return lax.clamp(spread[0], array, spread[1])
 
 
-def _broadcast(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _broadcast(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     shape = (*params["shape"], lanes)
     return lax.broadcast_in_dim(operands[0][0], shape, (*params["broadcast_dimensions"], len(shape) - 1))
 
 
-def _reshape(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _reshape(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     return lax.reshape(operands[0][0], (*params["new_sizes"], lanes))
 
 
-def _transpose(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _transpose(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     return lax.transpose(operands[0][0], (*params["permutation"], len(params["permutation"])))
 
 
-def _slice(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _slice(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     strides = params["strides"]
     return lax.slice(
         operands[0][0],
@@ -73,7 +73,7 @@ def _slice(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     )
 
 
-def _pad(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _pad(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     array, (filler, mapped) = spread_out(operands[0], lanes), operands[1]
     config = (*params["padding_config"], (0, 0, 0))
     if not mapped:
@@ -82,7 +82,7 @@ def _pad(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     return jnp.where(inside, lax.pad(array, jnp.zeros((), array.dtype), config), filler)
 
 
-def _dot(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _dot(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     (left, left_mapped), (right, right_mapped) = operands
     dtype = params["preferred_element_type"] or jnp.result_type(left, right)
     (left_axes, right_axes), (left_batch, right_batch) = params["dimension_numbers"]
@@ -115,17 +115,17 @@ def _dot(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     return jnp.sum(left.astype(dtype) * right.astype(dtype), axis=axes, dtype=dtype)
 
 
-def _settled(array: Any) -> Any:
+def _settled(array: Array) -> Array:
     """The same array, computed before it is used: an outer product would otherwise compute its factors for every entry.
 
-    XLA fuses all that is elementwise into its users, and has no operation on a CPU that says otherwise; a product with a
-    vector is never fused.
+    XLA fuses elementwise operations into their users and, on a CPU, has no operation that prevents it; but it never fuses a
+    product with a vector.
     """
     padded = jnp.stack([array, jnp.zeros_like(array)]).reshape(2, -1)
     return (jnp.ones(2, array.dtype) @ padded).reshape(array.shape)
 
 
-def _sum(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _sum(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     array, axes = operands[0][0], tuple(params["axes"])
     terms = math.prod(array.shape[axis] for axis in axes)
     if terms < LONG or len(axes) < array.ndim - 1 or not jnp.issubdtype(array.dtype, jnp.floating):
@@ -133,7 +133,7 @@ def _sum(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     return jnp.ones(terms, array.dtype) @ array.reshape(terms, lanes)
 
 
-def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
+def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Array:
     (array, mapped), (indices, indices_mapped) = operands
     if indices_mapped:
         in_axes = (-1 if mapped else None, -1)
@@ -156,7 +156,9 @@ def _gather(operands: list[Value], params: dict[str, Any], lanes: int) -> Any:
     return lax.gather_p.bind(array, indices, **params)
 
 
-def _takes_rows(numbers: Any, sizes: tuple[int, ...], shape: tuple[int, ...], index_rank: int) -> bool:
+def _takes_rows(
+    numbers: lax.GatherDimensionNumbers, sizes: tuple[int, ...], shape: tuple[int, ...], index_rank: int
+) -> bool:
     """Whether a gather is array[rows] for an array whose last axis holds the lanes."""
     whole = tuple(sizes) == (1, *shape[1:-1]) and tuple(numbers.start_index_map) == (0,)
     behind = tuple(range(index_rank - 1, index_rank - 1 + len(shape) - 2))
@@ -165,7 +167,7 @@ def _takes_rows(numbers: Any, sizes: tuple[int, ...], shape: tuple[int, ...], in
 
 
 def _stretches(rows: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
-    """Known rows as (first, last, count): neighbours first, …, last−1, or one row repeated count times."""
+    """Known rows as (first, last, count): the neighbors first, …, last−1, or one row repeated count times."""
     stretches, start = [], 0
     while start < len(rows):
         stop = start + 1
@@ -178,7 +180,7 @@ def _stretches(rows: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
     return stretches
 
 
-RULES: dict[str, Callable[[list[Value], dict[str, Any], int], Any]] = {
+RULES: dict[str, Callable[[list[Value], dict[str, Any], int], Array]] = {
     "broadcast_in_dim": _broadcast,
     "clamp": _clamp,
     "dot_general": _dot,

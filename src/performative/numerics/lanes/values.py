@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
+from numpy.typing import NDArray
 
 from performative.numerics.pytrees import pytree
 
-# A value is an array and whether its last axis holds the lanes.
-Value = tuple[Any, bool]
+Value = tuple[Array, bool]
+"""An array, and whether its last axis holds the lanes."""
 
 
 @pytree()
 class Same:
     """An array that all lanes share, given to a function over lanes without an axis for them."""
 
-    array: Any
+    array: Array | NDArray[Any]
 
 
-def is_same(leaf: Any) -> bool:
+def is_same(leaf: Any) -> TypeGuard[Same]:
     """Whether all lanes share a leaf."""
     return isinstance(leaf, Same)
 
 
-def spread_out(value: Value, lanes: int) -> Any:
+def spread_out(value: Value, lanes: int) -> Array:
     """The array with lanes last."""
     array, mapped = value
     if not mapped:
@@ -33,8 +34,8 @@ def spread_out(value: Value, lanes: int) -> Any:
     return array
 
 
-def filled(value: Value, shape: tuple[int, ...], lanes: int) -> Any:
-    """The array in the full shape of an elementwise operation, which lets scalars stand for arrays."""
+def filled(value: Value, shape: tuple[int, ...], lanes: int) -> Array:
+    """The array in the full shape of an elementwise operation, which accepts scalars in place of arrays."""
     array, mapped = value
     if mapped and array.ndim == 1 and shape:
         return lax.broadcast_in_dim(array, (*shape, lanes), (len(shape),))

@@ -1,14 +1,75 @@
-"""Worlds that do not fit a problem are refused."""
+"""Location families: what the user's functions are given, and which shifts and effects are refused."""
 
 from __future__ import annotations
 
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
+from jax.tree_util import Partial
 
 import performative as pf
+from performative.numerics.precision import precise
+
+
+def updated_quartic(theta, z):
+    return jnp.sum((theta.at[0].multiply(2.0) - z.at[1].add(1.0)) ** 4)
+
+
+def looped(theta, z):
+    return lax.fori_loop(0, 2, lambda i, total: total + 0.5 * (theta[i] - z[i]) ** 2, 0.0)
+
+
+def by_label(theta, z):
+    return 0.5 * jnp.sum((theta.reshape(2, 1)[(z[1] > 0).astype(int)] - z[0]) ** 2)
+
+
+def weighted(weights, theta, z):
+    return 0.5 * jnp.sum(weights.at[0].set(2.0) * (theta.at[0].multiply(2.0) - z.at[1].add(1.0)) ** 2)
+
+
+def updated_shift(effect, theta):
+    return effect.at[0].multiply(2.0) @ theta.at[0].multiply(0.5)
+
+
+def updated_constraint(bound, theta):
+    return theta.at[0].multiply(2.0)[:1] - bound.at[0].add(1.0)
+
+
+EVERYWHERE = (Partial(weighted, np.ones(2)), updated_shift, Partial(updated_constraint, np.ones(1)))
+FUNCTIONS = {
+    "loss of numbers, shift and constraint": EVERYWHERE,
+    "quartic": (updated_quartic, None, None),
+    "loop": (looped, None, None),
+    "class label": (by_label, None, None),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_given_the_arrays_of_jax(name):
+    loss, shift, rule = FUNCTIONS[name]
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], [2.0, 2.0]), rule)
+    samples = np.random.default_rng(5).normal(1.0, 1.0, size=(20, 2))
+    environment = pf.LocationFamily(pf.Empirical(samples), 0.3 * np.eye(2), shift)
+    theta = np.array([0.5, 1.0])
+    with precise():
+        losses = jax.vmap(problem.loss, in_axes=(None, 0))(jnp.asarray(theta), jnp.asarray(samples + 0.3 * theta))
+    assert pf.performative_risk(problem, environment, theta) == pytest.approx(np.mean(np.asarray(losses)), rel=1e-12)
+    assert pf.performative_optimum(problem, environment).kkt_residual < 1e-6
+    gaussian = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [1.0, 1.0]), 0.3 * np.eye(2), shift)
+    assert np.isfinite(pf.performative_risk(problem, gaussian, theta))
+
+
+def test_functions_are_given_the_arrays_of_jax_in_simulations():
+    loss, shift, rule = EVERYWHERE
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], [2.0, 2.0]), rule)
+    environment = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [1.0, 1.0]), 0.3 * np.eye(2), shift)
+    method = pf.pd_ps(problem, warmup=3, shift=shift, effect=np.zeros((2, 2)))
+    data = pf.simulate({"pd_ps": method}, environment, rounds=2, realizations=1)
+    assert np.all(np.isfinite(data.regret))
 
 
 def loss(theta, z):
@@ -17,9 +78,7 @@ def loss(theta, z):
 
 SQUARE = pf.Box([-1.0, -1.0], [1.0, 1.0])
 
-
 PROBLEM = pf.Problem(loss, SQUARE)
-
 
 BASE = pf.Gaussian([0.0, 0.0], [1.0, 1.0])
 

@@ -22,7 +22,7 @@ def drawn(seed: int = 0, size: int = N) -> np.ndarray:
         return np.asarray(randomness.standard_normal(randomness.new_key(seed), size))
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 1001])
+@pytest.mark.parametrize("size", [1, 7, 1001])
 def test_first_numbers_do_not_depend_on_how_many_are_drawn(size):
     np.testing.assert_array_equal(drawn(0, size), drawn()[:size])
 
@@ -58,7 +58,7 @@ def test_kolmogorov_and_smirnov_find_nothing():
 
 @pytest.mark.parametrize("transform", [np.asarray, np.square, np.abs])
 @pytest.mark.parametrize("lag", [1, 2, 3])
-def test_neighbours_are_uncorrelated(lag, transform):
+def test_neighbors_are_uncorrelated(lag, transform):
     x = transform(drawn())
     # A correlation of N independent pairs has standard error 1/√N.
     assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) <= 5 / np.sqrt(N)
@@ -72,7 +72,7 @@ def test_different_keys_are_uncorrelated(other):
 def test_first_numbers_over_many_folded_keys_are_normal():
     with precise():
         keys = jax.vmap(lambda i: jax.random.fold_in(randomness.new_key(3), i))(jnp.arange(100_000))
-        first = np.asarray(jax.vmap(lambda key: randomness.standard_normal(key, 1)[0])(keys))
+        first = np.asarray(jax.jit(jax.vmap(lambda key: randomness.standard_normal(key, 1)[0]))(keys))
     assert stats.kstest(first, "norm").pvalue > 1e-4
     assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) <= 5 / np.sqrt(len(first))
 
@@ -81,7 +81,7 @@ def test_rows_do_not_repeat_a_number():
     # Rows start at random places of one sequence of 2⁶⁴: rows that overlapped would share numbers.
     with precise():
         keys = jax.vmap(lambda i: jax.random.fold_in(randomness.new_key(4), i))(jnp.arange(20_000))
-        rows = np.asarray(jax.vmap(lambda key: randomness.standard_normal(key, 50))(keys))
+        rows = np.asarray(jax.jit(jax.vmap(lambda key: randomness.standard_normal(key, 50)))(keys))
     assert len(np.unique(rows)) == rows.size
 
 
@@ -99,7 +99,7 @@ def test_extreme_bits_give_finite_numbers():
     assert np.all(logarithm <= 0)
 
 
-def test_series_agree_with_the_libraries_own_functions():
+def test_series_agree_with_the_functions_of_numpy():
     u = np.random.default_rng(0).uniform(size=100_000)
     u = np.concatenate([u, 1.0 - u * 2.0**-20, u * 2.0**-20, u * 2.0**-45, [1.0, 2.0**-52, np.sqrt(0.5), np.sqrt(2.0)]])
     angle = (np.random.default_rng(1).uniform(size=100_000) - 0.5) * np.pi

@@ -142,14 +142,14 @@ def test_every_number_survives_a_csv_file(tmp_path, numbers):
 def test_a_long_column_that_changes_its_kind_is_refused(tmp_path):
     path = tmp_path / "mixed.csv"
     path.write_text("x\n" + "1\n" * 1_500_000 + "word\n")  # pandas would guess the dtype of each chunk, and warn
-    refused("numeric or boolean columns alone, but got 'x' of dtype", lambda: pf.Empirical.read(path))
+    refused("only numeric or boolean columns, but got 'x' of dtype", lambda: pf.Empirical.read(path))
 
 
 FRAMES = {
     "words": (TABLE.assign(city="Oslo"), f"but got 'city' of dtype {TABLE.assign(city='Oslo')['city'].dtype}"),
     "dates": (
         TABLE.assign(when=pd.date_range("2024-01-01", periods=40, unit="s")),
-        "`samples` must have numeric or boolean columns alone, but got 'when' of dtype datetime64[s]",
+        "`samples` must have only numeric or boolean columns, but got 'when' of dtype datetime64[s]",
     ),
     "several": (
         TABLE.assign(a=pd.Categorical([1] * 40), b=1j),
@@ -228,7 +228,7 @@ def test_every_column_of_a_csv_file_has_a_name(tmp_path, text, names):
     path = tmp_path / "table.csv"
     path.write_text(text)
     refused(
-        f"the first line of {str(path)!r} must name every column, but got {names}; `columns` picks",
+        f"the first line of {str(path)!r} must name every column, but got {names}; `columns` selects",
         lambda: pf.Empirical.read(path),
     )
 
@@ -255,7 +255,7 @@ def test_columns_pick_past_row_labels_and_odd_names(tmp_path):
 def test_broken_files_are_named(tmp_path, name, content, reason):
     path = tmp_path / name
     path.write_bytes(content)
-    message = f"{str(path)!r} must be of the format that its name says, but got: "
+    message = f"{str(path)!r} must have the format that its name says, but reading failed: "
     with pytest.raises(ValueError, match=re.escape(message) + ".*" + re.escape(reason)):
         pf.Empirical.read(path)
 

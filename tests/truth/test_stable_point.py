@@ -1,0 +1,71 @@
+"""The stable point against closed forms and repeated minimization."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import performative as pf
+
+
+def mean_estimation(theta, z):
+    return 0.5 * jnp.sum((z - theta) ** 2)
+
+
+DRIFT = 0.3 * np.eye(2)
+
+
+@pytest.mark.parametrize("strength", [0.5, 4.0])
+def test_stable_point_against_long_repeated_minimization(small, strength):
+    """At weak sensitivity plain repetition converges to it; at strong sensitivity repetition cycles but it is still found."""
+    problem, world, effect = small
+    world = pf.LocationFamily(world.base, strength * effect)
+    stable = pf.stable_point(problem, world)
+    theta = np.zeros(3)
+    import cvxpy as cp
+
+    for _ in range(60):
+        x = cp.Variable(3)
+        drift = world.base.mean + strength * effect @ theta
+        feasible = [x >= 0, x <= 1, cp.sum(x) <= 0.8, cp.quad_form(x, np.diag([1.0, 2.0, 3.0])) <= 0.5]
+        cp.Problem(cp.Minimize(-drift @ x + cp.sum_squares(x)), feasible).solve(solver=cp.CLARABEL)
+        before, theta = theta, x.value
+    if strength < 1:
+        np.testing.assert_allclose(stable.decision, theta, atol=1e-5)
+        assert np.linalg.norm(theta - before) < 1e-6
+    assert stable.kkt_residual < 1e-8
+
+
+def test_stable_point_where_plain_repetition_diverges():
+    """Contraction factor −3: θ ← m − 3θ diverges, yet θ = m/4 is stable."""
+    world = pf.LocationFamily(pf.Gaussian([2.0], [1.0]), [[-3.0]])
+    problem = pf.Problem(mean_estimation, pf.Box([-50.0], [50.0]))
+    np.testing.assert_allclose(pf.stable_point(problem, world).decision, [0.5], atol=1e-8)
+
+
+def test_a_stable_point_says_whether_the_risk_on_frozen_data_is_convex(small):
+    """For −(θ − z)² on [−10, 10] the minimizer on frozen data is the end farther from the mean m + 0.3 θ."""
+    problem = pf.Problem(lambda t, z: -jnp.sum((t - z) ** 2), pf.Box([-10.0, -10.0], [10.0, 10.0]))
+    world = pf.LocationFamily(pf.Gaussian([3.0, 2.0], np.eye(2)), DRIFT)
+    stable = pf.stable_point(problem, world)  # m₂ = 2: no end is stable
+    assert stable.local
+    assert "not convex" in stable.message
+    assert "has a risk lower by" in stable.message
+    stable = pf.stable_point(problem, pf.LocationFamily(pf.Gaussian([4.0, -5.0], np.eye(2)), DRIFT), start=[9.0, -9.0])
+    np.testing.assert_allclose(stable.decision, [-10.0, 10.0])
+    assert stable.local
+    assert "the decision has the least risk" in stable.message
+    stable = pf.stable_point(small[0], small[1])
+    assert not stable.local
+    assert "global" in stable.message
+
+
+def test_stable_point_of_a_linear_loss_is_not_a_corner():
+    """Repetition goes from corner to corner forever. On Σθ = 9 the risk −θᵀz is stable where all z are equal."""
+    base, effect = np.array([9.0, 8.0, 7.0]), np.array([[-1.6, 0.3, 0.2], [0.3, -1.4, 0.2], [0.2, 0.2, -1.2]])
+    budget = pf.constraints.Linear(np.ones(3), 9.0)
+    problem = pf.Problem(lambda theta, z: -jnp.sum(theta * z), pf.Box(np.ones(3), np.full(3, 6.0)), [budget])
+    stable = pf.stable_point(problem, pf.LocationFamily(pf.Gaussian(base, np.eye(3)), effect))
+    per_unit, offset = np.linalg.solve(effect, np.ones(3)), np.linalg.solve(effect, base)
+    level = (9.0 + offset.sum()) / per_unit.sum()
+    np.testing.assert_allclose(stable.decision, level * per_unit - offset, rtol=1e-8)
+    np.testing.assert_allclose(stable.multipliers, [level], rtol=1e-8)
