@@ -1,24 +1,13 @@
 """The house: which room may import which, as README draws it, and the wall between methods and the truth."""
 
 import ast
-import itertools
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from house_map import ROOT, SOURCE, TOP, drawn_map, map_of_readme, rooms_of_readme
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "performative"
-TOP = "top level"
 BEHIND_THE_WALL = ("methods", "estimators", "study")
-
-
-def rooms_of_readme():
-    """The rooms in the order of the map in README: each may import those above it."""
-    lines = (ROOT / "README.md").read_text().splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("| room |"))
-    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
-    return [row.split("|")[1].strip().strip("`").rstrip("/") for row in rows]
 
 
 def imports(source):
@@ -140,3 +129,34 @@ def test_an_import_down_the_map_is_seen(tmp_path):
         "def f():\n    from performative.simulation.simulate import simulate\n"
     )
     assert [line.split()[0] for line in out_of_order(house, rooms_of_readme())] == ["solvers/curious.py"]
+
+
+def test_the_map_of_readme_shows_every_file():
+    assert map_of_readme() == drawn_map(), "run `python tests/helpers/house_map.py`"
+
+
+SPANNING = {
+    "cli/test_app.py": "the command as a whole",
+    "examples/test_pricing.py": "examples/pricing",
+    "experiments/test_against_numpy.py": "both experiments, once more in NumPy",
+    "experiments/test_long_runs.py": "statistics of long runs",
+    "methods/test_forgetting.py": "an option that several methods share",
+    "methods/test_stable_and_optimal.py": "where each method ends",
+    "problems/test_cases.py": "all standard problems",
+    "simulation/test_failures.py": "iterates that are not finite",
+    "simulation/test_plain_objects.py": "your own plain classes",
+    "test_architecture.py": "the house",
+    "test_documentation.py": "README and docs",
+}
+"""Test files about more than one module, and what they are about."""
+
+
+def test_tests_mirror_the_sources():
+    """Every other test file is named after the module it is about."""
+    homeless = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        place = path.relative_to(ROOT / "tests")
+        if str(place) not in SPANNING and not (SOURCE / place.parent / path.name.removeprefix("test_")).exists():
+            homeless.append(str(place))
+    assert homeless == []
+    assert all((ROOT / "tests" / name).exists() for name in SPANNING)

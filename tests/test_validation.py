@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def refused(message, call, kind=ValueError):
         call()
 
 
-# Sets, constraints, distributions: (call, what the message must say).
+# Sets, constraints, distributions, steps: (call, what the message must say).
 NUMBERS = {
     "box lower nan": (lambda: pf.Box([0.0, NAN], [1.0, 1.0]), "`lower` must be finite, but got nan at index [1]"),
     "box upper inf": (lambda: pf.Box(0.0, INF), "`upper` must be finite, but got inf"),
@@ -80,7 +81,10 @@ NUMBERS = {
         lambda: SQUARE.contains([0.0, 0.0, 0.0]),
         "`point` must hold 2 numbers like the set, but got 3",
     ),
-    "constraints length": (lambda: problem([IDLE]).g([0.0, 0.0, 0.0]), "`theta` must have shape (2,), but got (3,)"),
+    "constraints length": (
+        lambda: problem([constraints.Linear([0.0, 1.0], 5.0)]).g([0.0, 0.0, 0.0]),
+        "`theta` must have shape (2,), but got (3,)",
+    ),
     "linear nan": (lambda: constraints.Linear([1.0, NAN], 0.0), "`coefficients` must be finite, but got nan"),
     "linear bound inf": (lambda: constraints.Linear([1.0], INF), "`bound` must be finite, but got inf"),
     "linear bound count": (
@@ -91,6 +95,10 @@ NUMBERS = {
     "linear names": (
         lambda: constraints.Linear(np.ones((2, 2)), 0.0, name=["a"]),
         "`name` must give 2 names, but got ['a']",
+    ),
+    "function without names": (
+        lambda: constraints.Function(lambda theta: theta, names=[]),
+        "`names` must hold at least one name, but got []",
     ),
     "linear without entries": (lambda: constraints.Linear([], 0.0), "`coefficients`"),
     "quadratic asymmetric": (
@@ -110,7 +118,7 @@ NUMBERS = {
     ),
     "proximity without pairs": (
         lambda: constraints.Proximity(2, 2, 1.0, pairs=[]),
-        "`pairs` must hold at least one pair, but got none",
+        "`pairs` must hold at least one pair, but is empty",
     ),
     "proximity itself": (lambda: constraints.Proximity(2, 4, 1.0, pairs=[(1, 1)]), "two different blocks"),
     "proximity bound": (lambda: constraints.Proximity(3, 6, [1.0, 2.0]), "`bound` must be one number or 3"),
@@ -201,4 +209,57 @@ def test_objects_of_the_wrong_kind_are_refused(case):
     refused(message, call, TypeError)
 
 
-IDLE = constraints.Linear([0.0, 1.0], 5.0, name="idle")
+@jax.jit
+def sampled(world):
+    return world.sample(jax.random.key(0), jnp.ones(2), 3)
+
+
+# Each builds an object of arrays and gives what it computes with them.
+BUILT = {
+    "box": ((np.zeros(2), np.ones(2)), lambda low, high: pf.Box(low, high), lambda thing: thing.project([-3.0, 3.0])),
+    "ball": ((np.ones(2),), lambda center: pf.Ball(1.0, center), lambda thing: thing.project([5.0, 5.0])),
+    "half-space": ((np.ones(2),), lambda normal: pf.HalfSpace(normal, 1.0), lambda thing: thing.project([5.0, 5.0])),
+    "linear": (
+        (np.ones((2, 2)), np.zeros(2)),
+        lambda rows, bound: pf.constraints.Linear(rows, bound),
+        lambda thing: thing([1.0, 2.0]),
+    ),
+    "quadratic": (
+        (np.eye(2), np.ones(2)),
+        lambda matrix, linear: pf.constraints.Quadratic(matrix, 1.0, linear),
+        lambda thing: thing([1.0, 2.0]),
+    ),
+    "proximity": (
+        (np.ones(1), np.ones(1, dtype=bool)),
+        lambda bound, active: pf.constraints.Proximity(2, 2, bound, active=active),
+        lambda thing: thing([1.0, 3.0]),
+    ),
+    "gaussian": (
+        (np.ones(2), np.eye(2), np.eye(2)),
+        lambda mean, covariance, effect: pf.LocationFamily(pf.Gaussian(mean, covariance), effect),
+        sampled,
+    ),
+    "variances": (
+        (np.ones(2), np.ones(2)),
+        lambda mean, variances: pf.Gaussian(mean, variances),
+        lambda thing: thing.full_covariance(),
+    ),
+    "empirical": (
+        (np.arange(6.0).reshape(3, 2), np.eye(2)),
+        lambda samples, effect: pf.LocationFamily(pf.Empirical(samples), effect),
+        sampled,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_what_is_built_does_not_change_with_the_arrays_it_was_built_of(name):
+    arrays, build, use = BUILT[name]
+    arrays = [array.copy() for array in arrays]
+    thing = build(*arrays)
+    before = np.array(use(thing))
+    for array in arrays:
+        array[...] = 0 if array.dtype == bool else 7.0
+    np.testing.assert_array_equal(use(thing), before)
+    for leaf in jax.tree.leaves(thing):
+        assert not isinstance(leaf, np.ndarray) or not leaf.flags.writeable

@@ -20,17 +20,24 @@ from performative.validation import finite_array, jax_arrays, read_only, symmetr
 
 
 class Constraint:
-    """What every constraint offers; `dimension` is d where the constraint fixes it."""
+    """The base class of all constraints; `dimension` is d where the constraint fixes it.
+
+    A constraint of your own defines `__call__` and gives `names`, one for each of its values.
+
+    >>> import performative as pf
+    >>> isinstance(pf.constraints.Linear([1.0, 1.0], bound=4.0), pf.constraints.Constraint)
+    True
+    """
 
     names: tuple[str, ...] = ()
-    dimension: Any = None
+    dimension: int | None = None
 
     def __call__(self, theta: Array) -> Array:
-        """g(θ), the values (m,) that must be at most 0."""
+        """g(θ), the values (m,), which must be at most 0."""
         raise TypeError(f"{type(self).__name__} must define __call__(theta)")
 
     def pullback(self, theta: Array, multipliers: Array) -> Array:
-        """λᵀ∇g(θ), by automatic differentiation unless a constraint knows a shorter way."""
+        """λᵀ∇g(θ), by automatic differentiation unless a constraint has a faster way."""
         return jax.vjp(self, theta)[1](multipliers)[0]
 
     def steepness(self, theta: Array) -> Array:
@@ -38,7 +45,7 @@ class Constraint:
         return jnp.sum(jax.jacrev(self)(theta) ** 2, axis=-1)
 
     def declare(self, variable: Any) -> Any:
-        """The values (m,) as one convex cvxpy expression, or None where there is no such form."""
+        """The values (m,) as one convex cvxpy expression, or None if there is none."""
         return None
 
 
@@ -55,7 +62,7 @@ class Linear(Constraint):
     coefficients: Array
     bound: Array
     names: tuple[str, ...]
-    dimension: Any
+    dimension: int
 
     def __init__(self, coefficients: ArrayLike, bound: ArrayLike, name: str | Sequence[str] = "linear") -> None:
         rows = np.atleast_2d(finite_array("coefficients", coefficients, (1, 2)))
@@ -95,7 +102,7 @@ class Quadratic(Constraint):
     bound: Array
     linear: Array
     names: tuple[str, ...]
-    dimension: Any
+    dimension: int
 
     def __init__(
         self, matrix: ArrayLike, bound: float, linear: ArrayLike | None = None, name: str = "quadratic"
@@ -131,7 +138,7 @@ class Proximity(Constraint):
     """‖θ_i − θ_j‖₂² ≤ b_ij for pairs (i, j) of the `blocks` equal stretches of θ (the tasks of a graph).
 
     Without `pairs` all pairs count, in lexicographic order; `bound` is one number or one per pair. `active` switches
-    pairs off, so that graphs with different edges run as one batch: a pair that is off reads −1, never violated.
+    pairs off, so that graphs with different edges run as one batch: the value of a pair that is off is −1, never violated.
 
     >>> import performative as pf
     >>> pf.constraints.Proximity(blocks=2, dimension=4, bound=1.0)([0.0, 0.0, 1.0, 1.0]).tolist()
@@ -143,7 +150,7 @@ class Proximity(Constraint):
     blocks: int
     pairs: tuple[tuple[int, int], ...]
     names: tuple[str, ...]
-    dimension: Any
+    dimension: int
 
     def __init__(
         self,
@@ -157,25 +164,25 @@ class Proximity(Constraint):
         blocks, dimension = whole("blocks", blocks, 2), whole("dimension", dimension, 2)
         if dimension % blocks:
             raise ValueError(f"`dimension` must be a multiple of `blocks`, but got {dimension=}, {blocks=}")
-        chosen = [(i, j) for i in range(blocks) for j in range(i + 1, blocks)] if pairs is None else list(pairs)
-        if not chosen:
+        edges = [(i, j) for i in range(blocks) for j in range(i + 1, blocks)] if pairs is None else list(pairs)
+        if not edges:
             raise ValueError("`pairs` must hold at least one pair, but is empty; leave it out to use all pairs")
-        for i, j in chosen:
+        for i, j in edges:
             if not (0 <= i < blocks and 0 <= j < blocks and i != j):
                 raise ValueError(f"`pairs` must join two different blocks of 0..{blocks - 1}, but got {(i, j)}")
         bounds = finite_array("bound", bound, (0, 1))
-        if bounds.ndim and bounds.shape != (len(chosen),):
-            raise ValueError(f"`bound` must be one number or {len(chosen)}, but got shape {bounds.shape}")
-        on = np.ones(len(chosen), dtype=bool) if active is None else np.array(active)
-        if on.shape != (len(chosen),) or on.dtype != bool:
-            raise ValueError(f"`active` must be {len(chosen)} booleans, but got {on.dtype} of shape {on.shape}")
+        if bounds.ndim and bounds.shape != (len(edges),):
+            raise ValueError(f"`bound` must be one number or {len(edges)}, but got shape {bounds.shape}")
+        on = np.ones(len(edges), dtype=bool) if active is None else np.array(active)
+        if on.shape != (len(edges),) or on.dtype != bool:
+            raise ValueError(f"`active` must be {len(edges)} booleans, but got {on.dtype} of shape {on.shape}")
         assign(
             self,
-            bound=read_only(np.broadcast_to(bounds, len(chosen)).copy()),
+            bound=read_only(np.broadcast_to(bounds, len(edges)).copy()),
             active=read_only(on),
             blocks=blocks,
-            pairs=tuple((int(i), int(j)) for i, j in chosen),
-            names=tuple(f"{name}[{i},{j}]" for i, j in chosen),
+            pairs=tuple((int(i), int(j)) for i, j in edges),
+            names=tuple(f"{name}[{i},{j}]" for i, j in edges),
             dimension=dimension,
         )
 
@@ -194,7 +201,7 @@ class Proximity(Constraint):
         for index, (i, j) in enumerate(self.pairs):
             position[i, j] = position[j, i] = index
             joined[i, j, index] = joined[j, i, index] = 1.0
-        if joined.sum(axis=-1).max() > 1:  # a pair that is listed twice
+        if joined.sum(axis=-1).max() > 1:  # some pair is listed twice
             return super().pullback(theta, multipliers)
         rows = theta.reshape(self.blocks, -1)
         weight = jnp.where(joined.any(axis=-1), jnp.where(self.active, multipliers, 0.0)[position], 0.0)
@@ -222,7 +229,7 @@ class Proximity(Constraint):
 class Function(Constraint):
     """Any function of the decision (d,) that returns its values (m,) or a scalar, in `jax.numpy`.
 
-    `names` names each value; leave it out, and the problem numbers them.
+    `names` names each value; if you leave it out, the problem numbers them.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -231,17 +238,19 @@ class Function(Constraint):
     """
 
     function: Callable[[Array], Array]
-    names: Any
+    names: tuple[str, ...]
 
     def __init__(self, function: Callable[[Array], Array], names: str | Sequence[str] | None = None) -> None:
         if not callable(function):
             raise TypeError(f"`function` must be callable, but got {function!r}")
-        named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
-        assign(self, function=jax_arrays(callable_node(function)), names=named)
+        labels = (names,) if isinstance(names, str) else tuple(names or ())  # none until the problem numbers them
+        if names is not None and not labels:
+            raise ValueError(f"`names` must hold at least one name, but got {names!r}")
+        assign(self, function=jax_arrays(callable_node(function)), names=labels)
 
     @in_float64
     def __call__(self, theta: Array) -> Array:
-        """The function's values, a scalar counting as one."""
+        """The function's values; a scalar counts as one."""
         return jnp.atleast_1d(self.function(jnp.asarray(theta, dtype=np.float64)))
 
 

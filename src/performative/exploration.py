@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from performative.numerics.pytrees import assign, pytree
-from performative.problem import Problem
-from performative.sets import Box, DecisionSet
+from performative.sets import DecisionSet
 from performative.validation import positive
-
-CONJUGATE = 6
-"""Steps of conjugate gradients that keep the noise along the constraints that bind."""
 
 
 class Exploration(Protocol):
@@ -30,7 +25,13 @@ class Exploration(Protocol):
 
 @pytree()
 class Pair:
-    """θ_t and θ_t + u_t with u_t ∼ N(0, scale²·I): lines 4 to 6 of Algorithm 1. Probes may leave Θ and break g."""
+    """θ_t and θ_t + u_t with u_t ∼ N(0, scale²·I): lines 4 to 6 of Algorithm 1. Probes may leave Θ and violate g.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> pf.Pair(scale=0.5).decisions(jnp.array([1.0]), jnp.array([3.0])).tolist()
+    [[3.0], [3.5]]
+    """
 
     scale: Array
 
@@ -48,10 +49,16 @@ class Pair:
 
 @pytree()
 class Alone:
-    """θ_t by itself, for methods that need not learn the effect."""
+    """θ_t alone, for methods that need not learn the effect.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> pf.Alone().decisions(jnp.zeros(0), jnp.array([3.0])).tolist()
+    [[3.0]]
+    """
 
     def normals(self, dimension: int) -> int:
-        """None: nothing is random."""
+        """0: nothing is random."""
         return 0
 
     def decisions(self, normals: Array, theta: Array) -> Array:
@@ -61,7 +68,13 @@ class Alone:
 
 @pytree()
 class Around:
-    """θ_t + u_t alone, u_t ∼ N(0, scale²·I), projected on the set `within`."""
+    """θ_t + u_t alone, u_t ∼ N(0, scale²·I), projected on the set `within`.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> pf.Around(scale=4.0, within=pf.Box([0.0], [5.0])).decisions(jnp.array([1.0]), jnp.array([3.0])).tolist()
+    [[5.0]]
+    """
 
     scale: Array
     within: DecisionSet
@@ -82,7 +95,12 @@ class Around:
 class Sphere:
     """θ_t + δv, v uniform on the unit sphere, and θ_t − δv too if `both`, for methods that use no derivative.
 
-    Probes may leave Θ, by δ, and break g.
+    Probes may leave Θ, by up to δ, and violate g.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> pf.Sphere(radius=0.5, both=True).decisions(jnp.array([2.0]), jnp.array([3.0])).tolist()
+    [[3.5], [2.5]]
     """
 
     radius: Array
@@ -99,92 +117,3 @@ class Sphere:
         """The probe on one side of θ, or on both."""
         way = self.radius * normals / jnp.sqrt(jnp.maximum(jnp.sum(normals * normals), 1e-300))
         return jnp.stack([theta + way, theta - way]) if self.both else (theta + way)[None]
-
-
-@pytree()
-class Fading:
-    """θ_t + σ_t w_t alone, w_t ∼ N(0, I), with σ_t = σ·t^(−1/4), and less noise where moving costs in first order.
-
-    σ balances what exploring costs against what not knowing the effect costs, times the `factor`; σ is at most `widest`.
-    """
-
-    factor: Array
-    widest: Array
-
-    def __init__(self, factor: float, widest: float) -> None:
-        assign(self, factor=np.float64(positive("exploration", factor)), widest=np.float64(widest))
-
-    def level(self, scales: Scales, rounds: Array, dimension: int) -> Array:
-        """σ_t after so many `rounds` that are remembered.
-
-        A round of noise σ_t costs ½·price·σ_t². After t rounds the effect is known up to noise/(2σ²√t), which costs
-        ½·learning·d/curvature of it. Both fall like 1/√t and are equal at σ⁴ = learning·d/(2·curvature·price).
-        """
-        cost = 2.0 * scales.curvature * scales.price
-        learned = jnp.where(cost > 0, scales.learning * dimension / jnp.where(cost > 0, cost, 1.0), 0.0) ** 0.25
-        sigma = jnp.where(learned > 0, learned, scales.length)
-        return self.factor * jnp.minimum(sigma, self.widest) * rounds**-0.25
-
-    def cheap_noise(
-        self,
-        problem: Problem,
-        theta: Array,
-        held: Array,
-        multipliers: Array,
-        curvature: Array,
-        level: Array,
-        noise: Array,
-    ) -> Array:
-        """The noise, less of it where moving costs in first order.
-
-        Leaving a boundary that holds θ against the gradient costs its multiplier times the way, elsewhere only
-        curvature·σ_t². So noise is left as it is where the multiplier is small against curvature·σ_t/d, and is of order σ_t²
-        where it is large: against the boundary of Θ (`held` is how far the last step would have left Θ; entry by entry for a
-        box), across a constraint by solving (I + Σ κ_i ∇g_i ∇g_iᵀ) w = noise, κ_i‖∇g_i‖ = λ_i d/(curvature·σ_t), with
-        conjugate gradients.
-        """
-        d = theta.shape[0]
-        level = jnp.maximum(level, 1e-300)
-        held = 2.0 * d * held  # the gradient over the mean curvature
-
-        def freed(vector: Array) -> Array:
-            if isinstance(problem.decisions, Box):
-                return vector / (1.0 + jnp.abs(held) / level)
-            length = jnp.sqrt(jnp.sum(held * held))
-            normal = held / jnp.maximum(length, 1e-300)
-            return vector - jnp.sum(normal * vector) * normal * (length / (length + level))
-
-        if not problem.constraint_names:
-            return freed(noise)
-        steepness = jnp.sqrt(jnp.maximum(problem.steepness(theta), 1e-300))
-        stiffness = multipliers * d / (steepness * jnp.maximum(level * curvature, 1e-300))
-
-        def stiffened(vector: Array) -> Array:
-            across = jax.jvp(problem.g, (theta,), (freed(vector),))[1]
-            return vector + freed(problem.pullback(theta, stiffness * across))
-
-        def conjugate(_: Any, carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-            solution, residual, direction, square = carry
-            product = stiffened(direction)
-            length = square / jnp.maximum(jnp.sum(direction * product), 1e-300)
-            residual = residual - length * product
-            next_square = jnp.sum(residual * residual)
-            next_direction = residual + next_square / jnp.maximum(square, 1e-300) * direction
-            return solution + length * direction, residual, next_direction, next_square
-
-        begin = (jnp.zeros_like(noise), noise, noise, jnp.sum(noise * noise))
-        cheap = freed(lax.fori_loop(0, CONJUGATE, conjugate, begin)[0])
-        return jnp.where(jnp.all(jnp.isfinite(cheap)), cheap, freed(noise))
-
-
-@pytree()
-class Scales:
-    """What `Fading` is sized by: `curvature` is the trace of the Hessian of the Lagrangian, `price` what a unit of exploration
-    costs, `learning` the square of the gradient's error that a unit of noise in the data leaves, and `length` a first idea of
-    how far to explore.
-    """
-
-    curvature: Array
-    price: Array
-    learning: Array
-    length: Array

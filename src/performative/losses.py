@@ -1,8 +1,6 @@
-"""Losses by name, which a study described in a file can use; each takes one decision θ and one sample z."""
+"""Losses that the file of a study can name; each takes one decision θ and one sample z."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -101,9 +99,9 @@ class Logistic:
 
 @pytree()
 class Pinball:
-    """Σ_i level·(z_i − θ_i)⁺ + (1 − level)·(θ_i − z_i)⁺, which is least where θ is the quantile of z at `level`.
+    """Σ_i level·(z_i − θ_i)⁺ + (1 − level)·(θ_i − z_i)⁺, which is smallest where θ is the quantile of z at `level`.
 
-    With `smoothing` s the kink is rounded over a width s, u⁺ becoming s·log(1 + e^(u/s)); `safe_apda` needs that.
+    With `smoothing` s the kink is rounded over a width s: u⁺ becomes s·log(1 + e^(u/s)). `safe_apda` needs that.
 
     >>> import numpy as np
     >>> from performative.losses import Pinball
@@ -122,7 +120,7 @@ class Pinball:
 
     def __call__(self, theta: Array, z: Array) -> Array:
         """The loss of one sample."""
-        _require_width(z, theta.shape[0], "a number for each of the decision")
+        _require_width(z, theta.shape[0], "one for each entry of the decision")
         return jnp.sum(self.level * self._part(z - theta) + (1.0 - self.level) * self._part(theta - z))
 
     def _part(self, u: Array) -> Array:
@@ -131,7 +129,7 @@ class Pinball:
         return self.smoothing * jax.nn.softplus(u / self.smoothing)
 
 
-def _at_least_zero(name: str, value: Any) -> np.float64:
+def _at_least_zero(name: str, value: ArrayLike) -> np.float64:
     number = np.float64(finite_array(name, value, 0))
     if number < 0:
         raise ValueError(f"`{name} >= 0` must hold, but got {name}={number}")
@@ -140,4 +138,4 @@ def _at_least_zero(name: str, value: Any) -> np.float64:
 
 def _require_width(z: Array, width: int, what: str) -> None:
     if z.shape != (width,):
-        raise ValueError(f"a sample must hold {width} numbers, {what}, but holds {z.shape}")
+        raise ValueError(f"a sample must have shape ({width},), {what}, but got shape {z.shape}")

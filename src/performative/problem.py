@@ -12,7 +12,7 @@ from jax import Array
 
 from performative.constraints import Constraint, Function
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import as_node, callable_node, changed, pytree
+from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
 from performative.sets import DecisionSet
 from performative.validation import jax_arrays, whole
 
@@ -25,7 +25,7 @@ class Problem:
 
     `loss(theta, z)` is ℓ for one sample, written in `jax.numpy`, and returns a scalar; `decisions` is Θ; `constraints` is
     one function θ ↦ g(θ) (m,) or a list of `performative.constraints`. Give the `dimension` d where neither the set nor a
-    constraint tells it.
+    constraint determines it.
 
     Where instances differ in their numbers, the loss is `jax.tree_util.Partial(function, numbers)`.
 
@@ -43,7 +43,7 @@ class Problem:
     loss: Loss
     decisions: DecisionSet
     constraints: tuple[Constraint, ...]
-    dimension: Any
+    dimension: int  # None until it is fixed: see `with_dimension`
 
     def __init__(
         self,
@@ -56,63 +56,68 @@ class Problem:
             raise TypeError(f"`loss` must be a function of (theta, z), but got {loss!r}")
         if not isinstance(decisions, DecisionSet):
             raise TypeError(f"`decisions` must be a decision set such as performative.Box, but got {decisions!r}")
-        listed: tuple[Constraint, ...]
+        items: tuple[Constraint, ...]
         if constraints is None:
-            listed = ()
+            items = ()
         elif isinstance(constraints, Constraint):
-            listed = (constraints,)
+            items = (constraints,)
         elif callable(constraints):
-            listed = (Function(constraints),)
+            items = (Function(constraints),)
         elif not isinstance(constraints, Sequence):
             raise TypeError(
                 f"`constraints` must be a function or a list of performative.constraints, but got {constraints!r}"
             )
         else:
-            listed = tuple(constraints)
-            for position, item in enumerate(listed):
+            items = tuple(constraints)
+            for position, item in enumerate(items):
                 if not isinstance(item, Constraint):
                     raise TypeError(
                         f"`constraints[{position}]` must be one of performative.constraints, but got {item!r}; "
                         "wrap a function as constraints.Function(function)"
                     )
-        declared = {
+        dimensions = {
             "dimension": None if dimension is None else whole("dimension", dimension, 1),
             "decisions": decisions.dimension,
-            **{f"constraints[{i}]": item.dimension for i, item in enumerate(listed)},
+            **{f"constraints[{i}]": item.dimension for i, item in enumerate(items)},
         }
-        lengths = {name: length for name, length in declared.items() if length is not None}
+        lengths = {name: length for name, length in dimensions.items() if length is not None}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"all parts of a problem must have one dimension, but got {lengths}")
-        object.__setattr__(self, "loss", jax_arrays(callable_node(loss)))
-        object.__setattr__(self, "decisions", as_node(decisions))
-        listed = tuple(as_node(item) for item in listed)
-        object.__setattr__(self, "constraints", listed)
-        object.__setattr__(self, "dimension", None)
+        assign(
+            self,
+            loss=jax_arrays(callable_node(loss)),
+            decisions=as_node(decisions),
+            constraints=tuple(as_node(item) for item in items),
+            dimension=None,
+        )
         if lengths:
-            resolved = self.of_dimension(next(iter(lengths.values())))
-            for name in ("decisions", "constraints", "dimension"):
-                object.__setattr__(self, name, getattr(resolved, name))
+            fixed = self.of_dimension(next(iter(lengths.values())))
+            assign(self, decisions=fixed.decisions, constraints=fixed.constraints, dimension=fixed.dimension)
 
     @in_float64
     def of_dimension(self, dimension: int) -> Problem:
         """The same problem with d fixed, its constraints counted and named."""
-        if self.dimension is not None:
+        if self._has_dimension:
             if self.dimension != dimension:
                 raise ValueError(
-                    f"the problem has dimension {self.dimension}, but {dimension} is needed for the `effect`, `start` or "
-                    "other decision given with it"
+                    f"the problem has dimension {self.dimension}, but the `effect`, `start` or other decision given with it "
+                    f"has dimension {dimension}"
                 )
             return self
-        counted: list[Any] = []
+        constraints: list[Constraint] = []
         for item in self.constraints:
             if isinstance(item, Function):
-                item = _named(item, dimension, offset=sum(len(c.names) for c in counted))
-            counted.append(item)
-        names = [name for item in counted for name in item.names]
+                item = _named(item, dimension, offset=sum(len(c.names) for c in constraints))
+            constraints.append(item)
+        names = [name for item in constraints for name in item.names]
         if len(set(names)) < len(names):
             raise ValueError(f"constraints must have different names, but got {names}")
         decisions = self.decisions.of_dimension(dimension)
-        return changed(self, decisions=decisions, constraints=tuple(counted), dimension=dimension)
+        return changed(self, decisions=decisions, constraints=tuple(constraints), dimension=dimension)
+
+    @property
+    def _has_dimension(self) -> bool:
+        return self.dimension is not None
 
     @property
     def constraint_names(self) -> tuple[str, ...]:
@@ -121,7 +126,7 @@ class Problem:
 
     @property
     def is_declared_convex(self) -> bool:
-        """Whether every constraint has a convex form that cvxpy knows."""
+        """Whether every constraint has a convex form for cvxpy."""
         import cvxpy as cp
 
         variable = cp.Variable(self.dimension)
@@ -131,7 +136,7 @@ class Problem:
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
         theta = jnp.asarray(theta, dtype=np.float64)
-        if self.dimension is not None and theta.shape != (self.dimension,):
+        if self._has_dimension and theta.shape != (self.dimension,):
             raise ValueError(f"`theta` must have shape ({self.dimension},), but got {theta.shape}")
         if not self.constraints:
             return jnp.zeros((0,))
@@ -172,7 +177,7 @@ class Problem:
 
 
 def with_dimension(problem: Problem, required: bool = True, **lengths: int | None) -> Problem:
-    """The problem with d fixed, which it knows itself or learns from whatever else tells it: a start, an effect, a world."""
+    """The problem with d fixed: by the problem itself, or by a start, an effect or a world of known length."""
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
     for name, length in lengths.items():
@@ -182,14 +187,14 @@ def with_dimension(problem: Problem, required: bool = True, **lengths: int | Non
             )
         if length is not None:
             problem = problem.of_dimension(length)
-    if required and problem.dimension is None:
+    if required and not problem._has_dimension:
         raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
     return problem
 
 
 @pytree()
 class LossInData:
-    """The loss with the data as its first argument, which averages over the data are taken of."""
+    """The loss with the data as its first argument, for averages over the data."""
 
     loss: Loss
 
@@ -212,7 +217,7 @@ def _named(item: Function, dimension: int, offset: int) -> Function:
             f"`constraints` must return a scalar or a vector (m,) of real numbers, but returned {result.dtype}"
         )
     count = shape[0] if shape else 1
-    names = tuple(f"g{offset + i + 1}" for i in range(count)) if item.names is None else item.names
+    names = tuple(f"g{offset + i + 1}" for i in range(count)) if not item.names else item.names
     if len(names) != count:
         raise ValueError(f"`names` must name each of the {count} constraints, but got {list(names)}")
     return changed(item, names=names)

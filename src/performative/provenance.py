@@ -8,20 +8,21 @@ import hashlib
 import json
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
+Describe = Callable[[Any], Any]
 _LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "cvxpy", "performative", *sys.stdlib_module_names}
 
 
 def describe(node: Any, most: int = 64) -> Any:
     """A description ready for JSON: classes, functions, numbers, and arrays (by their digest if longer than `most`).
 
-    A function is described by its name and a digest of its code, constants and defaults, of what it closes over, and of the
-    data, classes and functions of yours that it names. An object of yours is described by its class, with a digest, and its
+    A function is described by its name and a digest of its code, constants and defaults, of what it closes over, and of your
+    data, classes and functions that it names. Your own objects are described by their class, with a digest, and their
     attributes. Nothing depends on the process, so descriptions from different runs can be compared.
 
     >>> import json
@@ -81,19 +82,18 @@ def _array(array: np.ndarray[Any, Any], most: int) -> Any:
 
 
 def _function(function: types.FunctionType, within: tuple[int, ...]) -> list[Any]:
-    """Everything of a function that decides what it computes."""
+    """Everything about a function that decides what it computes."""
     again = functools.partial(_described, most=64, within=within)
     code = function.__code__
     cells = [again(cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell)]
-    home = str(
-        function.__globals__.get("__name__", "")
-    )  # a decorator of a library's keeps the name of what it decorates
+    # The module it was defined in, since a library's decorator copies the name of what it decorates.
+    home = str(function.__globals__.get("__name__", ""))
     outer = {} if home.split(".")[0] in _LIBRARIES else _outer(function, again)
     return [_code(code, again), again(function.__defaults__), again(function.__kwdefaults__), cells, outer]
 
 
-def _outer(function: types.FunctionType, again: Any) -> dict[str, Any]:
-    """What a function of the user's finds by name: data, functions and classes in its module, or attributes of modules."""
+def _outer(function: types.FunctionType, again: Describe) -> dict[str, Any]:
+    """What a user's function refers to by name: data, functions and classes in its module, or attributes of modules."""
     names = set(_names(function.__code__))
     outer: dict[str, Any] = {}
     for name in sorted(names & set(function.__globals__)):
@@ -107,8 +107,8 @@ def _outer(function: types.FunctionType, again: Any) -> dict[str, Any]:
     return outer
 
 
-def _class(cls: type, within: tuple[int, ...]) -> Any:
-    """The functions and the data of a class of the user's and of its parents."""
+def _class(cls: type, within: tuple[int, ...]) -> list[dict[str, Any]]:
+    """The functions and the data of a user's class and of its parents."""
     again = functools.partial(_described, most=64, within=within)
     described = []
     for part in cls.__mro__:
@@ -125,14 +125,14 @@ def _class(cls: type, within: tuple[int, ...]) -> Any:
     return described
 
 
-def _code(code: types.CodeType, again: Any) -> list[Any]:
+def _code(code: types.CodeType, again: Describe) -> list[Any]:
     constants = [
         _code(part, again) if isinstance(part, types.CodeType) else _constant(part, again) for part in code.co_consts
     ]
     return [code.co_code.hex(), constants, list(code.co_names)]
 
 
-def _constant(part: Any, again: Any) -> Any:
+def _constant(part: Any, again: Describe) -> Any:
     return again(part) if isinstance(part, tuple | frozenset) else repr(part)
 
 
@@ -151,7 +151,7 @@ def _is_library(thing: Any) -> bool:
 
 
 def _is_filled(cell: types.CellType) -> bool:
-    return cell != types.CellType()  # an empty one is a name that is not bound yet
+    return cell != types.CellType()  # an empty cell is a name that is not bound yet
 
 
 def _name(thing: Any) -> str:

@@ -1,8 +1,8 @@
-"""Safety: what may be deployed at all. A candidate that breaks a constraint is moved to a decision that meets all of them."""
+"""Safety: what may be deployed at all. A candidate that violates a constraint is moved to a decision that meets all of them."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,22 +19,34 @@ MARGIN = 1e-9
 """How far below 0 every constraint stays, as a share of the anchor's slack: room for rounding."""
 HALVINGS = 50
 CORRECTIONS = 6
-"""Steps towards the violated constraints before the pull, which is then short."""
+"""Steps toward the violated constraints before the pull, which is then short."""
 
 
 class Safety(Protocol):
-    """A way to keep deployments safe, before it is known for which problem."""
+    """A way to keep deployments safe, for any problem.
+
+    >>> import performative as pf
+    >>> safety: pf.safety.Safety = pf.safety.Pull()
+    """
 
     def prepared(self, problem: Problem, anchor: Floats) -> PreparedSafety:
         """The same for one problem, with a strictly feasible decision to fall back on."""
 
 
 class PreparedSafety(Protocol):
-    """Turns a candidate in Θ into a decision that may be deployed."""
+    """Turns a candidate in Θ into a decision that is safe to deploy, for one problem.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), anchor=[2.0])
+    >>> prepared: pf.safety.PreparedSafety = method.safety
+    >>> prepared.anchor.tolist()
+    [2.0]
+    """
 
     @property
     def anchor(self) -> Array:
-        """A decision that is known to be safe."""
+        """A safe decision."""
 
     def __call__(self, problem: Problem, candidate: Array) -> Array:
         """A decision near a candidate in Θ that is safe to deploy."""
@@ -42,7 +54,7 @@ class PreparedSafety(Protocol):
 
 @pytree()
 class Pull:
-    """Pull a candidate towards a strictly feasible decision, the anchor, until every constraint holds; see `PullTowards`.
+    """Pull a candidate toward a strictly feasible decision, the anchor, until every constraint holds; see `PullTowards`.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -52,7 +64,7 @@ class Pull:
 
     @in_float64
     def prepared(self, problem: Problem, anchor: Floats) -> PullTowards:
-        """The pull towards `anchor`."""
+        """The pull toward `anchor`."""
         margin = -MARGIN * np.asarray(problem.g(jnp.asarray(anchor)))
         quadratic = problem.is_declared_convex and polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
         return PullTowards(as_field(anchor), as_field(margin), bool(quadratic))
@@ -80,11 +92,19 @@ class Nearest:
 
 @pytree("quadratic")
 class PullTowards:
-    """Towards a strictly feasible `anchor` until every g_i ≤ −margin_i.
+    """Pull a candidate toward a strictly feasible `anchor` until every g_i ≤ −margin_i.
 
-    Where g is quadratic and convex the way is found exactly, from the root of a quadratic; otherwise by bisection that never
-    leaves the feasible side. What comes out is looked at once more: if it is not feasible, by rounding or because g is not
-    finite there, the anchor itself is deployed.
+    Where g is quadratic and convex, how far to pull is exact, from the root of a quadratic; otherwise bisection finds it and
+    never leaves the feasible side. The result is checked once more: if it is not feasible, because of rounding or because g
+    is not finite there, the anchor itself is deployed.
+
+    >>> import jax
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [pf.constraints.Linear([1.0], 4.0)])
+    >>> method = pf.safe_apda(problem, start=[5.0], anchor=[2.0])
+    >>> method.ask(method.init(jax.random.key(0)), jax.random.key(1)).round(3).tolist()
+    [[4.0]]
     """
 
     anchor: Array
@@ -103,10 +123,10 @@ class PullTowards:
     def _corrected(self, problem: Problem, candidate: Array) -> Array:
         """The candidate after a few extrapolated parallel projections on the constraints it violates (Pierra 1984).
 
-        Each moves by −L Σ g_i⁺∇g_i/‖∇g_i‖², the mean way to the violated constraints, stretched by L to their common depth.
+        Each moves by −L Σ g_i⁺∇g_i/‖∇g_i‖², the mean step to the violated constraints, stretched by L to their common depth.
         """
 
-        def correct(_: Any, candidate: Array) -> Array:
+        def correct(_: Array, candidate: Array) -> Array:
             steepness, excess = problem.steepness(candidate), problem.g(candidate) + self.margin
             violated = (excess > 0.0) & (steepness > 0.0)
             scaled = jnp.where(violated, excess / jnp.where(violated, steepness, 1.0), 0.0)
@@ -132,7 +152,7 @@ class PullTowards:
         def safe(share: Array) -> Array:
             return jnp.all(problem.g(self.anchor + share * way) <= -self.margin)
 
-        def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = ends
             middle = 0.5 * (low + high)
             good = safe(middle)
@@ -145,27 +165,36 @@ class PullTowards:
 
 @pytree()
 class NearestFeasible:
-    """The feasible decision nearest to the candidate, by cvxpy, and a pull for what its tolerance leaves: for live use.
+    """The feasible decision nearest to the candidate, by cvxpy, with a pull to make up for its tolerance: for live use.
 
-    Closer than a pull alone and a thousand times slower.
+    Closer to the candidate than a pull alone, and a thousand times slower.
+
+    >>> import jax
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> cap = pf.constraints.Linear([1.0, 1.0], 4.0)
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]), [cap])
+    >>> method = pf.safe_apda(problem, start=[4.0, 2.0], anchor=[1.0, 1.0], safety=pf.safety.Nearest())
+    >>> method.ask(method.init(jax.random.key(0)), jax.random.key(1)).round(3).tolist()
+    [[3.0, 1.0]]
     """
 
     pull: PullTowards
 
     @property
     def anchor(self) -> Array:
-        """The decision that is known to be safe."""
+        """A safe decision."""
         return self.pull.anchor
 
     def __call__(self, problem: Problem, candidate: Array) -> Array:
-        """The nearest feasible decision, as far as cvxpy's tolerance, made safe by the pull."""
+        """The nearest feasible decision, up to cvxpy's tolerance, made safe by the pull."""
         shape = jax.ShapeDtypeStruct(candidate.shape, np.float64)
         nearest = jax.pure_callback(_projected, shape, problem, candidate, vmap_method="sequential")
         return self.pull(problem, problem.decisions.project(nearest))
 
 
-def _projected(problem: Problem, candidate: Any) -> Floats:
-    """The projection on the feasible set as far as cvxpy's tolerance; the candidate itself where the solver gives up."""
+def _projected(problem: Problem, candidate: Array) -> Floats:
+    """The projection on the feasible set, up to cvxpy's tolerance; the candidate itself if the solver fails."""
     import cvxpy as cp
 
     problem = jax.tree.map(np.asarray, problem)

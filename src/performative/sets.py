@@ -18,9 +18,17 @@ from performative.validation import finite_array, positive, read_only, whole
 
 
 class DecisionSet:
-    """What every Θ offers; a set of your own overrides `project`, `radius` and `declare`.
+    """The base class of every Θ; a set of your own overrides `project`, `radius` and `declare`.
 
-    `dimension` is d, or None for a set described by scalars, which serves any d until `of_dimension` fixes it.
+    `dimension` is d, or None for a set described by scalars, which fits any d until `of_dimension` fixes it.
+
+    >>> import numpy as np
+    >>> import performative as pf
+    >>> class Orthant(pf.sets.DecisionSet):
+    ...     def project(self, point):
+    ...         return np.maximum(point, 0.0)
+    >>> Orthant().contains([1.0, 2.0]), Orthant().contains([1.0, -2.0])
+    (True, False)
     """
 
     dimension: int | None = None
@@ -30,7 +38,7 @@ class DecisionSet:
         """R = sup ‖θ‖₂ over the set; infinite if unbounded."""
         return float("inf")
 
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """Π_Θ(point), the nearest element."""
         raise TypeError(f"{type(self).__name__} must define project(point)")
 
@@ -38,8 +46,8 @@ class DecisionSet:
         """The set as cvxpy constraints on `variable`."""
         raise TypeError(f"{type(self).__name__} must define declare(variable) to be used with cvxpy")
 
-    def contains(self, point: Any, tolerance: float = 1e-9) -> bool:
-        """Whether ‖point − Π_Θ(point)‖ ≤ tolerance · max(1, ‖point‖), the allowance being for rounding."""
+    def contains(self, point: ArrayLike, tolerance: float = 1e-9) -> bool:
+        """Whether ‖point − Π_Θ(point)‖ ≤ tolerance · max(1, ‖point‖), which allows for rounding."""
         point = finite_array("point", point, 1)
         if self.dimension not in (None, point.shape[0]):
             raise ValueError(f"`point` must hold {self.dimension} numbers like the set, but got {point.shape[0]}")
@@ -48,7 +56,7 @@ class DecisionSet:
 
     @in_float64
     def spread(self, dimension: int, count: int) -> Floats:
-        """The same decisions (count, d) every time, all over the set: projections of points up to R away (10 if unbounded)."""
+        """Fixed decisions (count, d) all over the set: projections of points up to R from 0 (10 if unbounded)."""
         directions = np.random.default_rng(0).normal(size=(count, dimension))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         reach = self.radius if np.isfinite(self.radius) else 10.0
@@ -68,7 +76,7 @@ class DecisionSet:
 
 @pytree("dimension")
 class Box(DecisionSet):
-    """{θ : lower ≤ θ ≤ upper}, entry by entry; two scalars serve any dimension.
+    """{θ : lower ≤ θ ≤ upper}, entry by entry; two scalars fit any dimension.
 
     >>> import performative as pf
     >>> prices = pf.Box(lower=[1.0, 2.0], upper=[3.0, 4.0])
@@ -105,7 +113,7 @@ class Box(DecisionSet):
         return float(np.linalg.norm(corner))
 
     @in_float64
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """Each entry clipped to its bounds."""
         return jnp.clip(_floats(point), self.lower, self.upper)
 
@@ -138,12 +146,12 @@ class Ball(DecisionSet):
         return float(self.size) + (0.0 if self.center is None else float(np.linalg.norm(self.center)))
 
     @in_float64
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """Shrink the distance to the center to at most the radius."""
         center = 0.0 if self.center is None else self.center
         offset = _floats(point) - center
         length, small = jnp.sqrt(jnp.sum(offset * offset)), offset * 2.0**-540
-        scaled = jnp.sqrt(jnp.sum(small * small)) * 2.0**540  # of numbers whose squares overflow
+        scaled = jnp.sqrt(jnp.sum(small * small)) * 2.0**540  # for numbers whose squares overflow
         length = jnp.where(jnp.isfinite(length), length, scaled)
         return center + jnp.where(length <= self.size, offset, offset / length * self.size)
 
@@ -171,11 +179,11 @@ class Simplex(DecisionSet):
 
     @property
     def radius(self) -> float:
-        """Of a vertex, the farthest point: the total."""
+        """The total, the norm of a vertex."""
         return float(self.total)
 
     @in_float64
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """The nearest point of the simplex; see `project_simplex`."""
         return project_simplex(_floats(point), self.total)
 
@@ -203,15 +211,16 @@ class Budget(DecisionSet):
 
     @property
     def radius(self) -> float:
-        """Of a vertex, the farthest point: the total."""
+        """The total, the norm of a vertex."""
         return float(self.total)
 
     @in_float64
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """Drop the negative part; where that is over budget, project on the simplex."""
         point = _floats(point)
-        kept = jnp.maximum(point, 0.0)
-        return jnp.where(jnp.sum(kept) <= self.total, kept, project_simplex(point, self.total))
+        positive_part = jnp.maximum(point, 0.0)
+        within_budget = jnp.sum(positive_part) <= self.total
+        return jnp.where(within_budget, positive_part, project_simplex(point, self.total))
 
     def declare(self, variable: Any) -> list[Any]:
         """As non-negative entries and one inequality."""
@@ -240,7 +249,7 @@ class HalfSpace(DecisionSet):
         assign(self, normal=normal, offset=finite_array("offset", offset, 0), dimension=normal.shape[0])
 
     @in_float64
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """Step back along the normal by the excess."""
         point = _floats(point)
         excess = jnp.maximum(jnp.sum(self.normal * point) - self.offset, 0.0)
@@ -266,7 +275,7 @@ class Reals(DecisionSet):
         assign(self, dimension=_size(dimension))
 
     @in_float64
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """Every point is its own projection."""
         return _floats(point)
 
@@ -277,9 +286,9 @@ class Reals(DecisionSet):
 
 @pytree("dimension")
 class Product(DecisionSet):
-    """Θ₁ × … × Θ_r: each set holds for its own stretch of coordinates, in order.
+    """Θ₁ × … × Θ_r: each set constrains its own stretch of coordinates, in order.
 
-    `sizes` gives the length of each stretch; leave it out where every set knows its dimension.
+    `sizes` gives the length of each stretch; leave it out if every set has a dimension.
 
     >>> import performative as pf
     >>> both = pf.Product([pf.Box([0.0], [1.0]), pf.Ball(1.0)], sizes=[1, 2])
@@ -308,7 +317,7 @@ class Product(DecisionSet):
         return float(np.sqrt(sum(part.radius**2 for part in self.parts)))
 
     @in_float64
-    def project(self, point: Any) -> Array:
+    def project(self, point: ArrayLike) -> Array:
         """Each stretch projected on its own set."""
         return jnp.concatenate([part.project(piece) for part, piece in self._pieces(_floats(point))])
 
@@ -319,14 +328,20 @@ class Product(DecisionSet):
     def _pieces(self, whole_point: Any) -> Iterator[tuple[DecisionSet, Any]]:
         start = 0
         for part in self.parts:
-            stop = start + int(part.dimension or 0)  # every part knows its own
+            stop = start + int(part.dimension or 0)  # every part has one
             yield part, whole_point[start:stop]
             start = stop
 
 
-def project_simplex(point: Array, total: Any) -> Array:
-    """max(point − τ, 0), with τ such that the entries sum to `total`; found by sorting."""
-    point = point - jnp.max(point)  # the projection does not feel a common shift, rounding does
+def project_simplex(point: Array, total: Array | float) -> Array:
+    """max(point − τ, 0), with τ such that the entries sum to `total`; computed by sorting.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> pf.sets.project_simplex(jnp.array([0.75, 0.75, -2.0]), 1.0).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    point = point - jnp.max(point)  # a common shift changes rounding, not the projection
     descending = -jnp.sort(-point)
     count = jnp.arange(1, point.shape[0] + 1)
     excess = (jnp.cumsum(descending) - total) / count
@@ -335,10 +350,10 @@ def project_simplex(point: Array, total: Any) -> Array:
     return jnp.maximum(point - tau, 0.0)
 
 
-def _floats(point: Any) -> Array:
-    """A point given as a list, or in whole numbers, as an array of floats."""
+def _floats(point: ArrayLike) -> Array:
+    """A point as an array of floats, whether it is a list or holds whole numbers."""
     return jnp.asarray(point, dtype=np.float64)
 
 
-def _size(dimension: Any) -> int | None:
+def _size(dimension: int | None) -> int | None:
     return None if dimension is None else whole("dimension", dimension, 1)

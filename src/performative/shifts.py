@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node
 
-Shift = Callable[[Any, Array], Array]
+Shift = Callable[[Array, Array], Array]
 
 
 def apply_effect(effect: Array, theta: Array) -> Array:
@@ -22,8 +22,8 @@ def apply_effect(effect: Array, theta: Array) -> Array:
 
 
 @in_float64
-def shift_tensor(shift: Shift, effect: Any, dimension: int) -> Floats:
-    """The shift as a tensor (k, p, d): it is bilinear in an effect of p numbers and a decision of d."""
+def shift_tensor(shift: Shift, effect: ArrayLike, dimension: int) -> Floats:
+    """The shift as a tensor (k, p, d), as it is bilinear in an effect of p numbers and a decision of d."""
     tensor = np.asarray(_derivative(callable_node(shift), np.zeros(np.shape(effect)), np.zeros(dimension)))
     return tensor.reshape(tensor.shape[0], -1, dimension)
 
@@ -34,12 +34,28 @@ def _derivative(shift: Shift, effect: Array, theta: Array) -> Array:
 
 
 def require_distinct(tensor: Floats) -> None:
-    """Refuse a shift under which some numbers of the effect move the data alike."""
+    """Refuse a shift under which different numbers of the effect move the data in the same way."""
     gram = overlap(tensor)
     if np.linalg.matrix_rank(gram) < len(gram):
-        raise ValueError("`shift` must tell all numbers of the effect apart, but some of them move the data alike")
+        raise ValueError(
+            "`shift` must tell all numbers of the effect apart, but some of them move the data in the same way"
+        )
 
 
 def overlap(tensor: Floats) -> Floats:
     """The Gram matrix (p, p) of the matrices (k, d) that single numbers of the effect stand for."""
     return np.einsum("kpd,kqd->pq", tensor, tensor)
+
+
+def unmoved(tensor: Floats) -> tuple[int, ...]:
+    """The positions of the data that no effect can move."""
+    return tuple(int(index) for index in np.flatnonzero(~np.any(tensor, axis=(1, 2))))
+
+
+def inverse_overlap(tensor: Floats) -> Floats | None:
+    """The inverse of the overlap; None for the identity, where each number of the effect is one entry."""
+    gram = overlap(tensor)
+    if np.allclose(gram, np.eye(len(gram)), atol=1e-12):
+        return None
+    require_distinct(tensor)
+    return np.asarray(np.linalg.inv(gram), np.float64)

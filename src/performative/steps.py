@@ -1,9 +1,9 @@
-"""Step sizes: those of the paper's experiments, those of its theorem, and those made of a learned curvature."""
+"""Step sizes: those of the paper's experiments, those of its theorem, and those made from a learned curvature."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,20 @@ from performative.problem import Problem
 from performative.validation import finite_array, positive, whole
 
 Step = float | Callable[[Array], Array]
+
+
+class Settings(TypedDict):
+    """The steps that `apda` and `pd_ps` take, by name.
+
+    >>> import performative as pf
+    >>> settings: pf.steps.Settings = pf.steps.experiment()
+    >>> settings["step"]
+    0.005
+    """
+
+    step: float
+    control: float
+    estimation_step: Callable[[Array], Array]
 
 
 def harmonic(offset: float = 10.0) -> Callable[[Array], Array]:
@@ -42,7 +56,7 @@ def excited(dimension: int, scale: float = 1.0) -> Callable[[Array], Array]:
     return Partial(_excited, np.float64(kappa1), np.float64(kappa1 * (whole("dimension", dimension, 1) + 2)))
 
 
-def experiment() -> dict[str, Any]:
+def experiment() -> Settings:
     """η = 5·10⁻³, δ = 1, ζ_t = 1/(t+10): the settings of both experiments of the paper (outside its theorem).
 
     >>> import performative as pf
@@ -52,7 +66,7 @@ def experiment() -> dict[str, Any]:
     return {"step": 5e-3, "control": 1.0, "estimation_step": harmonic(10.0)}
 
 
-def theorem(horizon: int, lipschitz: float, dimension: int) -> dict[str, Any]:
+def theorem(horizon: int, lipschitz: float, dimension: int) -> Settings:
     """η = 1/√T, δ at the lower end of the theorem's interval, ζ_t = 2/(κ₁t + 2κ₃), for T = `horizon` and L_g = `lipschitz`.
 
     >>> import performative as pf
@@ -70,9 +84,9 @@ def theorem(horizon: int, lipschitz: float, dimension: int) -> dict[str, Any]:
 
 
 def control_interval(step: float, lipschitz: float) -> tuple[float, float]:
-    """The δ that Lemma 3 allows for η = `step` and L_g = `lipschitz`: those with 2δ²η² − δ + 4L_g² ≤ 0.
+    """The interval of δ that Lemma 3 allows for η = `step` and L_g = `lipschitz`: 2δ²η² − δ + 4L_g² ≤ 0.
 
-    Assumes g to be convex and L_g-Lipschitz on Θ. There are none where 32 η² L_g² > 1.
+    Assumes that g is convex and L_g-Lipschitz on Θ. The interval is empty where 32 η² L_g² > 1.
 
     >>> import performative as pf
     >>> low, high = pf.steps.control_interval(step=0.01, lipschitz=1.0)
@@ -91,13 +105,23 @@ def control_interval(step: float, lipschitz: float) -> tuple[float, float]:
 
 
 def least_horizon(lipschitz: float) -> int:
-    """The least T from which Lemma 3 and Theorem 1 speak: T ≥ 32 L_g², so that with η = 1/√T an interval for δ exists."""
+    """The smallest T for which Lemma 3 and Theorem 1 hold: T ≥ 32 L_g², so that with η = 1/√T an interval for δ exists.
+
+    >>> import performative as pf
+    >>> pf.steps.least_horizon(lipschitz=2.0)
+    128
+    """
     return max(1, int(np.ceil(32 * float(finite_array("lipschitz", lipschitz, 0)) ** 2 * (1 - 1e-9))))
 
 
 @in_float64
-def validated(name: str, step: Step) -> Any:
-    """The step, refused unless it is a positive number or a function of the round that returns one."""
+def validated(name: str, step: Step) -> Step:
+    """The step, refused unless it is a positive number or a function of the round that returns one.
+
+    >>> import performative as pf
+    >>> pf.steps.validated("step", 0.5)
+    np.float64(0.5)
+    """
     if not callable(step):
         return np.float64(positive(name, step))
     try:
@@ -113,22 +137,32 @@ def validated(name: str, step: Step) -> Any:
     return callable_node(step)
 
 
-def at(step: Any, t: Array) -> Any:
-    """The step of round t."""
+def at(step: Step, t: Array) -> Array | float:
+    """The step of round t.
+
+    >>> import performative as pf
+    >>> pf.steps.at(0.5, 10), pf.steps.at(pf.steps.harmonic(10.0), 10)
+    (0.5, np.float64(0.05))
+    """
     return step(t) if callable(step) else step
 
 
 @pytree()
 class CurvatureSteps:
-    """One primal and one dual step of lengths 1/(2 tr H) and tr H/(2m‖∇g_i‖²), H being the Hessian of the Lagrangian.
+    """One primal and one dual step of lengths 1/(2 tr H) and tr H/(2m‖∇g_i‖²), where H is the Hessian of the Lagrangian.
 
     The dual step looks ahead, at 2g(θ_{t+1}) − g(θ_t) (Chambolle, Pock 2011), which converges without the regularizer δ.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0]))).steps
+    CurvatureSteps()
     """
 
     def __call__(
         self, problem: Problem, theta: Array, multipliers: Array, values: Array, gradient: Array, curvature: Array
     ) -> tuple[Array, Array, Array, Array]:
-        """θ_{t+1} before and after it is projected on Θ, g(θ_{t+1}) and λ_{t+1}; `values` is g(θ_t), `curvature` tr H."""
+        """θ_{t+1} before and after its projection on Θ, g(θ_{t+1}) and λ_{t+1}; `values` is g(θ_t), `curvature` is tr H."""
         curvature = jnp.maximum(curvature, 1e-300)
         aim = theta - 0.5 * gradient / curvature
         aim = jnp.where(jnp.all(jnp.isfinite(aim)), aim, theta)
@@ -137,7 +171,7 @@ class CurvatureSteps:
         m = len(problem.constraint_names)
         if m:
             steepness = problem.steepness(next_theta)
-            steep = steepness > 0.0  # where g is flat, θ is at its least value
+            steep = steepness > 0.0  # where g_i is flat, θ minimizes it
             dual = jnp.where(steep, 0.5 * curvature / (m * jnp.where(steep, steepness, 1.0)), 0.0)
             multipliers = jnp.maximum(multipliers + dual * (2.0 * next_values - values), 0.0)
         return aim, next_theta, next_values, multipliers

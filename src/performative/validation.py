@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def is_traced(*values: Any) -> bool:
-    """Whether any leaf is a JAX tracer; its values were checked where they were concrete."""
+    """Whether any leaf is a JAX tracer, whose values were checked while they were concrete."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
@@ -37,8 +37,8 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
         raise ValueError(f"`{name}` must be numbers, but got {shown(value)}") from error
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and array.ndim not in allowed:
-        wanted = " or ".join(str(axes) for axes in allowed)
-        raise ValueError(f"`{name}` must have {wanted} axes, but got shape {array.shape}")
+        counts = " or ".join(str(axes) for axes in allowed)
+        raise ValueError(f"`{name}` must have {counts} axes, but got shape {array.shape}")
     if not np.all(np.isfinite(array)):
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
@@ -46,7 +46,7 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it, shortened where it is long."""
+    """A value as error messages show it, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 40]} … {text[-20:]}"
 
@@ -60,15 +60,11 @@ def read_only(array: Array) -> Array:
 @in_float64
 def jax_arrays(tree: T) -> T:
     """The tree with its NumPy arrays as JAX arrays, so that functions written in `jax.numpy` can use all of their methods."""
-
-    def converted(leaf: Any) -> Any:
-        return jnp.array(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
-
-    return jax.tree.map(converted, tree)
+    return jax.tree.map(lambda leaf: jnp.array(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf, tree)
 
 
 def caller_level() -> int:
-    """The `stacklevel` with which a warning of the calling function points at the user's line."""
+    """The `stacklevel` with which a warning in the calling function points at the user's line."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
         frame, level = frame.f_back, level + 1

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scanning import scan
 
 import performative as pf
 from performative.numerics.precision import precise
@@ -19,21 +20,19 @@ def test_confidence_bounds_find_the_best_arm_of_a_risk_that_is_not_convex():
     problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Box([-1.0], [1.0]), lambda theta: theta[0] - 0.9)
     environment = pf.ParametricFamily(pf.Normal(0.01), lambda theta: jnp.sin(6.0 * theta))
     method = pf.confidence_bounds(problem, sensitivity=6.0, arms=41, samples=2)
-    runs = pf.simulate({"ucb": method}, environment, rounds=3_000, realizations=5)
-    risks = method.arms[:, 0] * np.sin(6 * method.arms[:, 0])
-    best = method.arms[np.argmin(risks), 0]
+    runs = scan(method, environment, 3_000, runs=5)
     assert np.max(method.arms) <= 0.9
-    late = runs["decision"].isel({"algorithm": 0, "t": -1}).values[:, 0]
-    assert np.all(late * np.sin(6 * late) <= risks.min() + 0.02), (late, best)
-    assert float(runs["deployed_violation"].max()) == 0.0
-    regret = runs["deployed_regret"].isel({"algorithm": 0}).mean("realization")
-    assert float(regret.isel(t=-1)) < 0.2 * float(regret.sel({"t": 100}, method="nearest"))
+    assert np.max(runs.every) <= 0.9
+    arms = method.arms[:, 0]
+    excess = runs.decisions[..., 0] * np.sin(6 * runs.decisions[..., 0]) - np.min(arms * np.sin(6 * arms))
+    assert np.all(excess[:, -1] <= 0.02), runs.decisions[:, -1]
+    assert excess.mean() < 0.2 * excess[:, :100].mean()
 
 
 def test_confidence_bounds_hold_where_losses_are_noisy_and_one_arm_has_none():
     """ℓ = 10θz with z ∼ N(−0.2, 1): at θ = 0 the loss is constant, and must not lend its certainty to the others.
 
-    50 realisations × 300 rounds; the optimum θ = 1 is ruled out for good in none, and its bound lies above its risk in at
+    50 realizations × 300 rounds; the optimum θ = 1 is ruled out for good in none, and its bound lies above its risk in at
     most 5 % of all rounds.
     """
     problem = pf.Problem(lambda theta, z: 10.0 * jnp.sum(theta * z), pf.Box([0.0], [1.0]))
@@ -44,8 +43,8 @@ def test_confidence_bounds_hold_where_losses_are_noisy_and_one_arm_has_none():
         def one(key):
             def turn(state, key):
                 z = environment.sample(key, state.decision, 2)
-                told = method.tell(state, state.decision[None], z[None])
-                return told, (method.lower_bounds(told.belief, told.round), told.decision[0])
+                state = method.tell(state, state.decision[None], z[None])
+                return state, (method.lower_bounds(state.belief, state.round), state.decision[0])
 
             return jax.lax.scan(turn, method.init(key), jax.random.split(key, 300))[1]
 

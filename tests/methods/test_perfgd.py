@@ -3,13 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scanning import scan
 
 import performative as pf
 from performative.numerics.precision import precise
-
-
-def last(runs, name):
-    return runs["decision"].sel({"algorithm": name}).isel(t=-1).mean("realization").values
 
 
 def test_perfgd_follows_a_mean_that_is_not_linear_where_a_location_method_is_misled():
@@ -23,11 +20,11 @@ def test_perfgd_follows_a_mean_that_is_not_linear_where_a_location_method_is_mis
         "rgd": pf.repeated_gradient(problem, step=0.01),
         "two-stage": pf.two_stage(problem, stage=500, exploration=0.5),
     }
-    runs = pf.simulate(methods, environment, rounds=5_000, realizations=10)
-    assert last(runs, "perfgd")[0] == pytest.approx(-2 / 3, abs=0.05)
-    assert last(runs, "score")[0] == pytest.approx(-2 / 3, abs=0.05)
-    assert last(runs, "rgd")[0] == pytest.approx(-0.9, abs=1e-9)
-    assert abs(last(runs, "two-stage")[0] + 2 / 3) > 0.08
+    final = {name: scan(method, environment, 5_000, runs=10).final[0] for name, method in methods.items()}
+    assert final["perfgd"] == pytest.approx(-2 / 3, abs=0.05)
+    assert final["score"] == pytest.approx(-2 / 3, abs=0.05)
+    assert final["rgd"] == pytest.approx(-0.9, abs=1e-9)
+    assert abs(final["two-stage"] + 2 / 3) > 0.08
 
 
 @pytest.mark.slow
@@ -45,7 +42,6 @@ def test_perfgd_serves_exponential_families(name):
     with precise():
         optimum = grid[np.argmin(-grid * np.asarray(parameter(jnp.asarray(grid))) + 0.5 * grid**2)]
     method = pf.perfgd(problem, family=family, memory=200, step=0.01, exploration=0.2, samples=5)
-    runs = pf.simulate({"perfgd": method}, environment, rounds=6_000, realizations=10)
-    final = runs["decision"].isel({"algorithm": 0, "t": -1}).values
+    final = scan(method, environment, 6_000, runs=10).decisions[:, -1]
     assert abs(final.mean() - optimum) <= 5 * final.std() / np.sqrt(10) + 0.02
     assert abs(float(pf.stable_point(problem, environment).decision[0]) - optimum) > 0.1

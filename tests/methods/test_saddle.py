@@ -2,12 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
+from scanning import scan
 
 import performative as pf
-
-
-def last(runs, name):
-    return runs["decision"].sel({"algorithm": name}).isel(t=-1).mean("realization").values
 
 
 def saddle_setting(constraints=None):
@@ -26,17 +23,13 @@ def test_a_constraint_on_the_maximizer_moves_the_equilibrium():
     """y ≥ −0.3 binds, as the equilibrium has y = −0.502; then ∂φ/∂x = 0 gives x = −(m₁ + (1 + A₁₂)y)/(1 + A₁₁)."""
     problem, environment, root = saddle_setting([pf.constraints.Linear([0.0, -1.0], 0.3)])
     assert root[1] < -0.5
-    runs = pf.simulate(
-        {"saddle": pf.saddle(problem, ascending=[1], step=0.01, samples=10)}, environment, rounds=1_500, realizations=5
-    )
-    np.testing.assert_allclose(last(runs, "saddle"), [-(0.5 - 0.9 * 0.3) / 1.2, -0.3], atol=0.02)
+    runs = scan(pf.saddle(problem, ascending=[1], step=0.01, samples=10), environment, 1_500, runs=5)
+    np.testing.assert_allclose(runs.final, [-(0.5 - 0.9 * 0.3) / 1.2, -0.3], atol=0.02)
 
 
 def test_saddle_descent_and_ascent_meet_at_the_equilibrium():
     problem, environment, root = saddle_setting()
-    runs = pf.simulate(
-        {"saddle": pf.saddle(problem, ascending=[1], step=0.01, samples=10)}, environment, rounds=1_500, realizations=5
-    )
-    np.testing.assert_allclose(last(runs, "saddle"), root, atol=0.02)
-    descent = pf.simulate({"rgd": pf.repeated_gradient(problem, step=0.01)}, environment, rounds=1_000)
-    assert np.linalg.norm(last(descent, "rgd") - root) > 1.0  # descending in both runs away
+    runs = scan(pf.saddle(problem, ascending=[1], step=0.01, samples=10), environment, 1_500, runs=5)
+    np.testing.assert_allclose(runs.final, root, atol=0.02)
+    descent = scan(pf.repeated_gradient(problem, step=0.01), environment, 1_000)
+    assert np.linalg.norm(descent.final - root) > 1.0  # descending in both runs away

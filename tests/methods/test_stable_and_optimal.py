@@ -1,11 +1,14 @@
 """Methods end at the stable point or at the optimum, as each promises."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scanning import scan
 
 import performative as pf
 from performative import estimators
+from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
 EFFECT = np.array([[0.3, 0.1], [0.0, 0.2]])
@@ -20,10 +23,6 @@ def setting(bound=5.0, strength=1.0):
     problem = pf.Problem(loss, pf.Ball(10.0), [pf.constraints.Linear([1.0, 1.0], bound)])
     environment = pf.LocationFamily(pf.Gaussian(np.array([1.0, 0.5]), 0.04 * np.ones(2)), strength * EFFECT)
     return problem, environment
-
-
-def last(runs, name):
-    return runs["decision"].sel({"algorithm": name}).isel(t=-1).mean("realization").values
 
 
 def slanted(theta, z):
@@ -43,11 +42,11 @@ def closed_forms(bound=0.6):
     a, m, one = EFFECT, np.array([1.0, 0.5]), np.ones(2)
     frozen = np.eye(2) - 0.7 * a
     full = frozen + a.T @ a - 0.7 * a.T
-    found = []
+    solutions = []
     for matrix, side in ((full, 0.7 * m - a.T @ m), (frozen, 0.7 * m)):
         system = np.block([[matrix, one[:, None]], [one[None, :], np.zeros((1, 1))]])
-        found.append(np.linalg.solve(system, [*side, bound])[:2])
-    return found
+        solutions.append(np.linalg.solve(system, [*side, bound])[:2])
+    return solutions
 
 
 def test_the_closed_forms_of_these_tests_agree_with_the_solvers():
@@ -58,38 +57,48 @@ def test_the_closed_forms_of_these_tests_agree_with_the_solvers():
     assert np.linalg.norm(optimum - stable) > 0.05
 
 
-def test_stable_point_methods_end_at_the_stable_point_and_not_at_the_optimum():
+@pytest.mark.parametrize(
+    ("make", "rounds", "tolerance"),
+    [
+        (lambda p, _: pf.repeated_gradient(p, step=0.01, control=0.01, samples=20), 1_500, 0.02),
+        (lambda p, world: pf.repeated_gradient(p, step=0.05, control=0.01, environment=world), 1_500, 1e-3),
+        (lambda p, _: pf.repeated_minimization(p, samples=500), 40, 0.02),  # θ contracts by 0.3 a round
+        (lambda p, world: pf.repeated_minimization(p, environment=world), 40, 1e-6),
+    ],
+    ids=["rgd", "rgd, exact", "rrm", "rrm, exact"],
+)
+def test_stable_point_methods_end_at_the_stable_point_and_not_at_the_optimum(make, rounds, tolerance):
     problem, environment = slanted_setting()
     optimum, stable = closed_forms()
-    methods = {
-        "rgd": pf.repeated_gradient(problem, step=0.01, control=0.01, samples=20),
-        "rgd, exact": pf.repeated_gradient(problem, step=0.05, control=0.01, environment=environment),
-        "rrm": pf.repeated_minimization(problem, samples=500),
-        "rrm, exact": pf.repeated_minimization(problem, environment=environment),
-    }
-    runs = pf.simulate(methods, environment, rounds=1_500, realizations=4)
-    for name, tolerance in {"rgd": 0.02, "rgd, exact": 1e-3, "rrm": 0.02, "rrm, exact": 1e-6}.items():
-        np.testing.assert_allclose(last(runs, name), stable, atol=tolerance, err_msg=name)
-        assert np.linalg.norm(last(runs, name) - optimum) > 0.03
-    assert float(runs["deployed_violation"].sel({"algorithm": "rrm"}).max()) < 1e-6  # each minimisation is constrained
+    method = make(problem, environment)
+    runs = scan(method, environment, rounds, runs=4)
+    np.testing.assert_allclose(runs.final, stable, atol=tolerance)
+    assert np.linalg.norm(runs.final - optimum) > 0.03
+    if rounds == 40:  # each minimization is constrained
+        with precise():
+            assert float(jax.vmap(problem.g)(runs.decisions.reshape(-1, 2)).max()) < 1e-6
 
 
-def test_optimum_methods_end_at_the_optimum_and_not_at_the_stable_point():
+FAMILY = pf.Normal(0.04 * np.ones(2))
+DENSITY = pf.ParametricFamily(FAMILY, lambda theta: jnp.array([1.0, 0.5]) + EFFECT @ theta).log_density
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: pf.two_stage(p, stage=2_000),
+        lambda p: pf.perfgd(p, family=FAMILY, memory=200, step=4e-3, control=0.1, exploration=0.2, samples=8),
+        lambda p: pf.score_gradient(p, log_density=DENSITY, step=4e-3, control=0.1, samples=8),
+    ],
+    ids=["two-stage", "perfgd", "score"],
+)
+def test_optimum_methods_end_at_the_optimum_and_not_at_the_stable_point(make):
     problem, environment = slanted_setting()
     optimum, stable = closed_forms()
-    family = pf.Normal(0.04 * np.ones(2))
-    known = pf.ParametricFamily(family, lambda theta: jnp.array([1.0, 0.5]) + EFFECT @ theta)
-    methods = {
-        "two-stage": pf.two_stage(problem, stage=2_000),
-        "perfgd": pf.perfgd(problem, family=family, memory=200, step=4e-3, control=0.1, exploration=0.2, samples=8),
-        "score": pf.score_gradient(problem, log_density=known.log_density, step=4e-3, control=0.1, samples=8),
-    }
-    runs = pf.simulate(methods, environment, rounds=4_000, realizations=10)
-    for name in methods:
-        final = runs["decision"].sel({"algorithm": name}).isel(t=-1).values
-        error = final.std(axis=0) / np.sqrt(len(final))  # five of them, and the drift of a step that does not fade
-        assert np.all(np.abs(final.mean(axis=0) - optimum) <= 5 * error + 0.01), (name, final.mean(axis=0), optimum)
-        assert np.linalg.norm(final.mean(axis=0) - stable) > 0.03
+    runs = scan(make(problem), environment, 4_000, runs=10)
+    error = runs.decisions[:, -1].std(axis=0) / np.sqrt(10)  # five of them, and the drift of a step that does not fade
+    assert np.all(np.abs(runs.final - optimum) <= 5 * error + 0.01), (runs.final, optimum)
+    assert np.linalg.norm(runs.final - stable) > 0.03
 
 
 def test_methods_from_samples_refuse_what_they_cannot_use():
@@ -109,7 +118,7 @@ WIDE = pf.Problem(loss, pf.Box(np.zeros(4), np.ones(4)))
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: pf.confidence_bounds(WIDE, sensitivity=1.0), "the dimension must be at most 3, but it is 4"),
+        (lambda p: pf.confidence_bounds(WIDE, sensitivity=1.0), "the dimension must be at most 3, but got dimension=4"),
         (
             lambda p: pf.confidence_bounds(pf.Problem(loss, pf.Reals(2)), sensitivity=1.0),
             "the decision set must be bounded",
@@ -118,7 +127,7 @@ WIDE = pf.Problem(loss, pf.Box(np.zeros(4), np.ones(4)))
         (lambda p: pf.confidence_bounds(p, sensitivity=1.0, samples=1), "`samples` must be a whole number >= 2"),
         (lambda p: pf.perfgd(p, family=pf.Mixture([pf.Normal(1.0)])), "`family` must be an exponential family"),
         (lambda p: pf.perfgd(p, family=pf.Normal([1.0, 1.0]), memory=2), "`memory` must be a whole number >= 3"),
-        (lambda p: pf.score_gradient(p, log_density=None), "the density being known, but got None"),
+        (lambda p: pf.score_gradient(p, log_density=None), "since the density must be known, but got None"),
         (lambda p: pf.two_stage(p, stage=2), "`stage` must be a whole number >= 3"),
         (lambda p: pf.two_stage(p, shift=lambda a, x: a * x), "`effect` must be given with `shift`"),
         (lambda p: pf.repeated_minimization(p, samples=0), "`samples` must be a whole number >= 1"),

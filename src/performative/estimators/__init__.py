@@ -1,4 +1,4 @@
-"""What is learned about the world from decisions and samples: effects, base samples, gradients, and how sure they are."""
+"""What is learned about the world from decisions and samples: effects, base samples, gradients and standard errors."""
 
 from performative.estimators.base_samples import BaseSamples
 from performative.estimators.effects import KnownEffect, PairedLeastSquares

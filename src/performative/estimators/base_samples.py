@@ -1,8 +1,8 @@
-"""The samples that stand for the base distribution D₀: those of the warm-up, or all."""
+"""The samples that stand for the base distribution D₀: those of the warm-up, or all of them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,10 @@ from performative.shifts import Shift
 
 @pytree()
 class Base:
-    """What was observed, and where: D₀ is recovered from it with whatever effect is believed at the time.
+    """What was observed, and where: D₀ is recovered from it with the current estimate of the effect.
 
     `observed` is a distribution over data z if all of it was observed at `origin`, and over (z, θ) otherwise. `spread` is
-    what its spread around the mean adds to the average loss, where that is a quadratic function of the decision alone.
+    what the spread around its mean adds to the average loss, where that is a quadratic function of the decision alone.
     """
 
     observed: Samples | Moments | Split
@@ -29,14 +29,17 @@ class Base:
     key: Array
     spread: QuadraticForm | None = None
 
-    def mean_loss(self, loss: Any, theta: Array, moved: Any) -> Array:
+    def mean_loss(self, loss: Loss, theta: Array, moved: Callable[[Array], Array]) -> Array:
         """The average of ℓ(θ; z + moved(where)) over all observations z made at decisions `where`."""
+        origin = self.origin
+        if origin is None:
+            assert isinstance(self.observed, Split)
+            return self.observed.mean(lambda w: loss(theta, w[0] + moved(w[1])))
         if self.spread is not None:
             assert isinstance(self.observed, Moments)
-            return loss(theta, self.observed.center + moved(self.origin)) + self.spread(theta)
-        if self.origin is not None:
-            return self.observed.mean(lambda z: loss(theta, z + moved(self.origin)))
-        return self.observed.mean(lambda w: loss(theta, w[0] + moved(w[1])))
+            return loss(theta, self.observed.center + moved(origin)) + self.spread(theta)
+        assert not isinstance(self.observed, Split)
+        return self.observed.mean(lambda z: loss(theta, z + moved(origin)))
 
 
 @pytree("recycle")
@@ -47,11 +50,17 @@ class BaseSamples:
     with its decision and mapped back with the *current* estimate, Z₀ = Z − Âθ, so early errors do not stay frozen in. For
     losses quadratic in the data the running moments of (z, θ) are all it takes. For any other loss a reservoir as large as the
     warm-up holds a uniform sample of all observations: that follows the world, but n points keep a floor of order σ²/n.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), recycle=True)
+    >>> method.estimator.base_samples
+    BaseSamples(recycle=True)
     """
 
     recycle: bool
 
-    def start(self, loss: Any, shift: Any, effect: Array, decision: Array, samples: Array, key: Array) -> Base:
+    def start(self, loss: Loss, shift: Shift, effect: Array, decision: Array, samples: Array, key: Array) -> Base:
         """The base after the warm-up: `samples` (n, k) observed at `decision`."""
         (n, width), dimension = samples.shape, decision.shape[0]
         count = jnp.full((), n, jnp.float64)
@@ -65,7 +74,7 @@ class BaseSamples:
         return Base(Split(from_samples(points, pattern, always=True), width), None, count, key)
 
     def add(self, base: Base, decisions: Array, samples: Array) -> Base:
-        """The base with what was observed (b, n, k) at `decisions` (b, d)."""
+        """The base with `samples` (b, n, k) observed at `decisions` (b, d)."""
         if not self.recycle:
             return base
         where = jnp.broadcast_to(decisions[:, None], (*samples.shape[:2], decisions.shape[1]))
@@ -78,12 +87,12 @@ class BaseSamples:
 
 @pytree("width")
 class Split:
-    """A distribution over (z, θ) side by side, the first `width` numbers being z."""
+    """A distribution over (z, θ) side by side, where the first `width` numbers are z."""
 
     joint: Samples | Moments
     width: int
 
-    def mean(self, function: Any) -> Array:
+    def mean(self, function: Callable[[tuple[Array, Array]], Array]) -> Array:
         """The average of `function((z, θ))`."""
         return self.joint.mean(lambda w: function((w[: self.width], w[self.width :])))
 

@@ -20,6 +20,13 @@ class PairedLeastSquares:
     structured effect the outer product becomes the transposed derivative of `shift` in the effect. With several samples
     per deployment Z and Z' are their averages. `step` is ζ, `prior` is Â₀ (zero by default), `probe` the standard
     deviation of u that the default ζ_t = 2/(κ₁t + 2κ₃) assumes.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> learner = pf.estimators.PairedLeastSquares(lambda effect, theta: effect @ theta, step=0.5, prior=None, probe=1.0)
+    >>> pair, samples = jnp.array([[0.0], [1.0]]), jnp.array([[[3.0]], [[5.0]]])
+    >>> learner.update(learner.start(1, 1), pair, samples, 1).tolist()  # half of (5 − 3 − 0)·1
+    [[1.0]]
     """
 
     shift: Shift
@@ -29,7 +36,7 @@ class PairedLeastSquares:
 
     @property
     def pairs(self) -> bool:
-        """Yes: θ and θ + u."""
+        """True: θ and θ + u."""
         return True
 
     def start(self, width: int, dimension: int) -> Array:
@@ -47,14 +54,20 @@ class PairedLeastSquares:
 
 @pytree()
 class KnownEffect:
-    """The true A, handed over in the open: the paper's baseline."""
+    """The true A, given by the caller: the paper's baseline.
+
+    >>> import performative as pf
+    >>> known = pf.estimators.KnownEffect(lambda effect, theta: effect @ theta, [[-1.5]])
+    >>> known.pairs, known.start(1, 1).tolist()
+    (False, [[-1.5]])
+    """
 
     shift: Shift
     effect: Array
 
     @property
     def pairs(self) -> bool:
-        """No: there is nothing to learn."""
+        """False: there is nothing to learn."""
         return False
 
     def start(self, width: int, dimension: int) -> Array:
@@ -62,5 +75,5 @@ class KnownEffect:
         return jnp.asarray(self.effect)
 
     def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
-        """A itself, which needs no update."""
+        """A itself: it needs no update."""
         return effect

@@ -1,9 +1,8 @@
-"""Gradients on the data as they are, their reaction left out."""
+"""Gradients on the data as they are, without their reaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,30 +21,39 @@ class SampleBelief:
 
 
 class Memoryless:
-    """What estimators without a memory or a warm-up share: the gradient is that of the last round."""
+    """The base class of estimators without memory or warm-up: the gradient is that of the last round."""
 
-    def init(self, problem: Problem, key: Array) -> Any:
+    def init(self, problem: Problem, key: Array) -> SampleBelief:
         """No gradient yet."""
         return SampleBelief(jnp.zeros(problem.dimension))
 
-    def opening(self, belief: Any) -> int:
+    def opening(self, belief: SampleBelief) -> int:
         """No warm-up."""
         return 0
 
-    def gradient(self, problem: Problem, belief: Any, theta: Array) -> Array:
+    def gradient(self, problem: Problem, belief: SampleBelief, theta: Array) -> Array:
         """The gradient at the decision of this round."""
         return jnp.asarray(belief.gradient)
 
 
 @pytree()
 class FrozenData(Memoryless):
-    """∇_θ of the average loss on the data that θ_t induced, their reaction left out: repeated gradient descent.
+    """∇_θ of the average loss on the data that θ_t induced, without their reaction: repeated gradient descent.
 
     Perdomo et al. (2020), and Mendler-Dünner et al. (2020) for few samples a round. It heads for the stable point, not for the
-    optimum. With the constraints of the framework it is the greedy deployment of each gradient step.
+    optimum. In the framework each gradient step is deployed at once (greedy deployment).
 
-    `signs` (d,), where given, is −1 for numbers of θ that ascend instead: the stochastic primal-dual method for equilibria of
+    `signs` (d,), if given, is −1 for the entries of θ that ascend instead: the stochastic primal-dual method for equilibria of
     saddle problems min_x max_y with decision-dependent data (Wood, Dall'Anese 2022).
+
+    >>> import jax
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), samples=2)
+    >>> method.estimator
+    FrozenData(signs=None)
+    >>> method.tell(method.init(jax.random.key(0)), [[0.0]], [[[3.0], [5.0]]]).belief.gradient.tolist()
+    [-4.0]
     """
 
     signs: Array | None = None
@@ -67,7 +75,15 @@ class FrozenData(Memoryless):
 class FrozenPopulation(Memoryless):
     """∇_θ of the expected loss on the data that θ_t induces: `FrozenData` with infinitely many samples.
 
-    `risk` is the decoupled risk of the world, handed over in the open.
+    `risk` is the decoupled risk of the world, given by the caller.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> market = pf.LocationFamily(pf.Gaussian([4.0], [0.25]), effect=[[-1.0]])
+    >>> method = pf.repeated_gradient(problem, environment=market)
+    >>> isinstance(method.estimator, pf.estimators.FrozenPopulation)
+    True
     """
 
     risk: Callable[[Array, Array], Array]

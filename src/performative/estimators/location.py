@@ -14,7 +14,18 @@ from performative.problem import Problem
 
 @pytree()
 class LocationBelief:
-    """Â_t and the base samples."""
+    """Â_t and the base samples.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), warmup=2)
+    >>> state = method.init(jax.random.key(0))
+    >>> state = method.tell(state, method.ask(state, jax.random.key(1)), jnp.array([[[3.0], [5.0]]]))
+    >>> isinstance(state.belief, pf.estimators.LocationBelief), state.belief.effect.tolist()
+    (True, [[0.0]])
+    """
 
     effect: Array
     base: Base
@@ -26,8 +37,14 @@ class LocationEstimator:
     """∇P̂R_t(θ) = ∇_θ (1/n) Σ_i ℓ(θ; Z₀,i + Â_t θ)  (equation Eq_grad_approx).
 
     `anticipate` decides whether the reaction is in the gradient: yes for APDA, no for PD-PS, where the shift stays at the
-    current decision while the loss is differentiated. `warmup` is n. `memory`, if there is one, is how many samples the
-    estimates rest on at most: older samples fade, and the estimates follow a world that drifts.
+    current decision while the loss is differentiated. `warmup` is n. `memory`, if given, is the largest number of samples the
+    estimates rest on: older samples fade, and the estimates follow a world that drifts.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> pf.apda(problem).estimator.anticipate, pf.pd_ps(problem).estimator.anticipate
+    (True, False)
     """
 
     effects: EffectEstimator
@@ -37,17 +54,17 @@ class LocationEstimator:
     memory: Array | None = None
 
     def init(self, problem: Problem, key: Array) -> Unobserved:
-        """Before the warm-up not even the length of a sample is known."""
+        """Nothing: before the warm-up even the length of a sample is unknown."""
         return Unobserved(key)
 
     def opening(self, belief: Unobserved | LocationBelief) -> int:
-        """n, until the base samples are there."""
+        """n before the warm-up, 0 after it."""
         return int(self.warmup) if isinstance(belief, Unobserved) else 0
 
     def update(
         self, problem: Problem, belief: Unobserved | LocationBelief, decisions: Array, samples: Array, t: Array
     ) -> LocationBelief:
-        """The warm-up fills the base; every later round improves Â and, with recycling, the base."""
+        """The warm-up fills the base; every later round improves Â and, with recycling, adds to the base."""
         if isinstance(belief, Unobserved):
             effect = self.effects.start(samples.shape[2], decisions.shape[1])
             base = self.base_samples.start(
@@ -63,7 +80,7 @@ class LocationEstimator:
         return changed(belief, effect=effect, base=self.base_samples.add(base, decisions, samples))
 
     def check(self, belief: Unobserved | LocationBelief, decisions: Array, samples: Array) -> None:
-        """Refuse samples that do not fit the effect, and deployments that the effect cannot be learned from."""
+        """Refuse samples that do not fit the effect, and deployments from which it cannot be learned."""
         if isinstance(belief, Unobserved):
             if decisions.shape[0] != 1:
                 raise ValueError(f"`decisions` of the warm-up must be one decision, but got {decisions.shape[0]}")

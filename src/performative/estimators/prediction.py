@@ -18,8 +18,8 @@ from performative.shifts import Shift
 class Prediction:
     """Averages of a loss over the data z̄ + Â(θ − x̄) + noise that a regression predicts at a decision θ.
 
-    Where the loss is quadratic in the data their mean and covariance are all there is to know; for any other loss the
-    deployments of the regression's reservoir are moved to θ.
+    Where the loss is quadratic in the data, their mean and covariance determine the average; for any other loss the
+    deployments in the regression's reservoir are moved to θ.
     """
 
     loss: Loss
@@ -41,7 +41,7 @@ class Prediction:
         return Moments(center, covariance, pattern).mean(lambda z: self.loss(theta, z))
 
     def losses(self, belief: Regression, theta: Array, draws: int) -> Array:
-        """ℓ(θ; Z) for data as they are predicted at θ: the reservoir's, or so many draws of a Gaussian."""
+        """ℓ(θ; Z) for the data predicted at θ: the reservoir's, or `draws` draws of a Gaussian."""
         d = theta.shape[0]
         if belief.reservoir is not None:
             decisions, z = belief.reservoir[:, :d], belief.reservoir[:, d:]
@@ -54,5 +54,5 @@ class Prediction:
         return jax.vmap(lambda z: self.loss(theta, z))(data)
 
     def pattern(self, width: int, dimension: int) -> Pattern | None:
-        """The covariances that a loss quadratic in samples of `width` numbers feels; None for any other loss."""
+        """The covariances that matter to a loss quadratic in samples of `width` numbers; None for any other loss."""
         return hessian_pattern(LossInData(self.loss), width, jnp.zeros(dimension))

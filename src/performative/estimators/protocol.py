@@ -1,4 +1,4 @@
-"""What an estimator offers to the framework that plugs it in."""
+"""What an estimator must offer to be plugged into the framework."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ from performative.shifts import Shift
 
 
 class GradientEstimator(Protocol):
-    """Any approximation of ∇PR: all that the robust primal-dual framework asks for."""
+    """Any approximation of ∇PR, which is all that the robust primal-dual framework needs.
+
+    The belief is any pytree of arrays.
+
+    >>> import performative as pf
+    >>> estimator: pf.estimators.GradientEstimator = pf.estimators.FrozenData()
+    """
 
     def init(self, problem: Problem, key: Array) -> Any:
         """The belief before any data."""
 
     def opening(self, belief: Any) -> int:
-        """How many samples a first deployment at θ = 0 must bring before anything else, or 0."""
+        """How many samples a warm-up at θ = 0 must bring before the first round, or 0 for no warm-up."""
 
     def update(self, problem: Problem, belief: Any, decisions: Array, samples: Array, t: Array) -> Any:
-        """The belief after round t deployed `decisions` (b, d) and observed `samples` (b, n, k)."""
+        """The belief after round t, which deployed `decisions` (b, d) and observed `samples` (b, n, k)."""
 
     def check(self, belief: Any, decisions: Array, samples: Array) -> None:
         """Refuse what `update` cannot take; the shapes are those of `tell`."""
@@ -32,13 +38,21 @@ class GradientEstimator(Protocol):
 
 @pytree()
 class Unobserved:
-    """What is believed before any data: nothing. The key is for what will be drawn at random."""
+    """The belief before any data; the key is for random draws to come."""
 
     key: Array
 
 
 class EffectEstimator(Protocol):
-    """Holds how data are believed to shift, and improves that belief round by round."""
+    """Estimates how decisions shift the data, better from round to round.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> effects: pf.estimators.EffectEstimator = method.estimator.effects
+    >>> effects.pairs
+    True
+    """
 
     @property
     def shift(self) -> Shift:
@@ -52,10 +66,10 @@ class EffectEstimator(Protocol):
         """Â₀ for samples of length `width` and decisions of length `dimension`."""
 
     def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
-        """Â_t from Â_{t−1} and what was deployed (b, d) and observed (b, n, k) in round t."""
+        """Â_t from Â_{t−1} and the `decisions` (b, d) and `samples` (b, n, k) of round t."""
 
 
 def require_decisions(decisions: Array, count: int, what: str) -> None:
-    """Refuse another number of decisions than an estimator learns from."""
+    """Refuse any other number of decisions than an estimator learns from."""
     if decisions.shape[0] != count:
         raise ValueError(f"`decisions` must be {what}, but got {decisions.shape[0]} decisions")

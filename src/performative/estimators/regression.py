@@ -1,12 +1,10 @@
-"""Least squares of the data on the decisions that brought them, Z ≈ z̄ + A(x − x̄): in closed form, and kept up to date.
+"""Least squares of the data on the decisions that brought them, Z ≈ z̄ + A(x − x̄): in closed form, and recursively.
 
-Both minimize Σ‖z_i − z̄ − A(x_i − x̄)‖² + ridge·‖A − A₀‖². `JointMoments` solves it from the moments of (x, z) when asked;
-`LeastSquares` keeps the solution and improves it by one outer product a deployment, which is what a compiled loop can afford.
+Both minimize Σ‖z_i − z̄ − A(x_i − x̄)‖² + ridge·‖A − A₀‖². `JointMoments` solves it from the moments of (x, z) on demand;
+`LeastSquares` keeps the solution and updates it by one outer product a deployment, which is what a compiled loop can afford.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +13,24 @@ from jax import Array
 
 from performative.estimators import reservoir
 from performative.estimators.protocol import Unobserved
+from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import changed, pytree
 from performative.shifts import Shift
+
+Numbers = Array | Floats
 
 
 @pytree()
 class JointMoments:
-    """Of decisions x and the data z they brought: the count, both means, the scatter of x (d, d) and Σ(z − z̄)(x − x̄)ᵀ (k, d)."""
+    """Moments of decisions x and their data z: the count, both means, the scatter of x (d, d) and Σ(z − z̄)(x − x̄)ᵀ (k, d).
+
+    >>> import numpy as np
+    >>> import performative as pf
+    >>> decisions = np.array([[0.0], [1.0], [2.0]])
+    >>> moments = pf.estimators.JointMoments.of(decisions, 5.0 - 3.0 * decisions)
+    >>> moments.effect(ridge=0.0).tolist()
+    [[-3.0]]
+    """
 
     count: Array
     decision: Array
@@ -30,8 +39,8 @@ class JointMoments:
     cross: Array
 
     @staticmethod
-    def of(decisions: Any, samples: Any, weights: Any = None) -> JointMoments:
-        """Of decisions (n, d) and samples (n, k), row by row, NumPy's or JAX's."""
+    def of(decisions: Numbers, samples: Numbers, weights: Numbers | None = None) -> JointMoments:
+        """Of decisions (n, d) and samples (n, k), row by row, in NumPy or JAX."""
         xp = decisions.__array_namespace__()
         w = xp.ones(decisions.shape[0]) if weights is None else weights
         count = xp.sum(w)
@@ -42,13 +51,13 @@ class JointMoments:
 
     @staticmethod
     def at(decision: Array, samples: Array) -> JointMoments:
-        """Of samples (n, k) that one decision brought."""
+        """Of samples (n, k) observed at one decision."""
         (n, k), d = samples.shape, decision.shape[0]
         means = decision + jnp.zeros(d), jnp.mean(samples, axis=0)
         return JointMoments(jnp.asarray(n * 1.0), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
 
     def with_samples(self, decision: Array, samples: Array) -> JointMoments:
-        """With n more samples (n, k) at a decision."""
+        """With n more samples (n, k) observed at a decision."""
         n = samples.shape[0]
         total = self.count + n
         apart, moved = decision - self.decision, jnp.mean(samples, axis=0) - self.data
@@ -61,7 +70,7 @@ class JointMoments:
             cross=self.cross + weight * moved[:, None] * apart[None, :],
         )
 
-    def effect(self, ridge: Any, tensor: Any = None) -> Any:
+    def effect(self, ridge: Array | float, tensor: Array | None = None) -> Array:
         """Â (k, d), or the numbers (p,) of a structured effect whose shift is the `tensor` (k, p, d)."""
         xp = self.scatter.__array_namespace__()
         scatter = self.scatter + ridge * xp.eye(self.scatter.shape[0])
@@ -73,12 +82,22 @@ class JointMoments:
 
 @pytree()
 class Regression:
-    """What least squares has learned: the effect Â, the means of decisions and data, and how sure that is.
+    """What least squares has learned: the effect Â, the means of decisions and data, and what standard errors need.
 
     `count` is how many samples it rests on, `inverse` the inverse scatter P of the decisions (d, d), `scatter` that of the
     residuals (k, k). `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the data. Where the effect
-    cannot move some of the data, `lean` regresses the noise of the others on theirs, with `lean_inverse`: what they tell of it
-    is no surprise.
+    cannot move some of the data, `lean` regresses the noise of the others on the noise of those, with `lean_inverse`: what
+    the unmoved data explain does not count as surprise.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), start=[1.0], samples=2)
+    >>> state = method.init(jax.random.key(0))
+    >>> state = method.tell(state, jnp.array([[1.0]]), jnp.array([[[3.0], [5.0]]]))
+    >>> isinstance(state.belief, pf.estimators.Regression), state.belief.data.tolist()
+    (True, [4.0])
     """
 
     effect: Array
@@ -99,8 +118,15 @@ class LeastSquares:
 
     `shift` is the bilinear shift(effect, θ) and `prior` is A₀. Of a `structured` effect, `unmoved` are the positions of the
     data it cannot move and `overlap` is the inverse Gram matrix of its numbers (None for the identity). `reservoir` is how many
-    deployments are kept where the loss asks for them. `memory`, if there is one, is on how many samples estimates rest at most:
-    what is older fades, and they follow a world that drifts.
+    deployments are kept where the loss needs them. `memory`, if given, is the largest number of samples the estimates rest on:
+    older samples fade, and the estimates follow a world that drifts.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), reservoir=100)
+    >>> learner: pf.estimators.LeastSquares = method.learner
+    >>> learner.reservoir, learner.structured
+    (100, False)
     """
 
     shift: Shift
@@ -112,7 +138,7 @@ class LeastSquares:
     memory: Array | None
 
     def start(self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool) -> Regression:
-        """The regression after the first deployment; nothing is known of the effect but A₀, and P is the identity."""
+        """The regression after the first deployment: the effect is A₀ and P is the identity."""
         (n, k), d, still = samples.shape, decision.shape[0], len(self.unmoved)
         mean = jnp.mean(samples, axis=0)
         apart = samples - mean
@@ -131,7 +157,7 @@ class LeastSquares:
         )
 
     def update(self, belief: Regression, decision: Array, samples: Array) -> tuple[Regression, Array]:
-        """The regression with one more deployment, and by how much its data differ from what was predicted."""
+        """The regression with one more deployment, and how far its data are from what was predicted."""
         n = samples.shape[0]
         mean = jnp.mean(samples, axis=0)
         if self.memory is not None:
@@ -165,7 +191,7 @@ class LeastSquares:
         ), surprise
 
     def remembered(self, rounds: Array, samples: int) -> Array:
-        """Of so many rounds, those that are remembered."""
+        """How many of these rounds are remembered."""
         return rounds if self.memory is None else jnp.minimum(rounds, self.memory / samples)
 
     def nearest_effect(self, effect: Array, along: Array, change: Array) -> Array:
@@ -176,10 +202,10 @@ class LeastSquares:
         return (jnp.asarray(self.overlap) @ nearest.reshape(-1)).reshape(nearest.shape)
 
     def without_ridge(self, belief: Regression, ridge: Array) -> tuple[Array, Array]:
-        """Effect and inverse scatter as least squares without the ridge around the prior would have them.
+        """The effect and the inverse scatter of least squares without the ridge around the prior.
 
-        The ridge keeps the first steps small, but is a bias that no standard error knows of: across a constraint that binds
-        little is explored, and it lasts. A structured effect, or one of which the first rounds are forgotten, is left as it is.
+        The ridge keeps the first steps small, but it is a bias that standard errors ignore, and it lasts across an active
+        constraint, where little is explored. A structured effect, or one whose first rounds are forgotten, is left as it is.
         """
         if self.structured or self.memory is not None:
             return belief.effect, belief.inverse
@@ -190,11 +216,11 @@ class LeastSquares:
         return (belief.effect @ information - ridge * prior) @ inverse, inverse
 
     def _leaned(self, belief: Regression, raw: Array, share: Array) -> tuple[Array, Array, Array]:
-        """What is left of a surprise once that of the unmoved data has been seen, and the regression of one on the other."""
+        """What is left of a surprise after the part that the unmoved data explain, and the regression that explains it."""
         if not self.unmoved:
             return raw, belief.lean, belief.lean_inverse
         still = raw[np.asarray(self.unmoved)]
-        # The first surprise gives the ridge its unit.
+        # The first surprise sets the unit of the ridge.
         unit = jnp.eye(len(self.unmoved)) * (len(self.unmoved) / jnp.maximum(jnp.sum(still * still), 1e-300))
         inverse = jnp.where(jnp.trace(belief.lean_inverse) > 0, belief.lean_inverse, unit)
         left = raw - jnp.sum(belief.lean * still, axis=1)
@@ -205,9 +231,9 @@ class LeastSquares:
 
 
 def with_floor(belief: Regression, index: Array, weight: Array) -> Regression:
-    """The same estimates, as if so much had been explored along one axis and found as predicted; the axes take turns.
+    """The same estimates, as if exploring one axis by this `weight` had confirmed them; the axes take turns.
 
-    Without it the inverse scatter of directions that are not explored grows without bound, and with it what noise does to Â.
+    Without it the inverse scatter of unexplored directions grows without bound, and with it the effect of noise on Â.
     """
     column = jnp.take(belief.inverse, index, axis=1)
     share = weight / (1.0 + weight * jnp.take(column, index))
@@ -217,8 +243,8 @@ def with_floor(belief: Regression, index: Array, weight: Array) -> Regression:
 def _faded(belief: Regression, share: Array) -> Regression:
     """The same estimates, resting on a share of the samples.
 
-    Rounding leaves inverses a little asymmetric, and what is asymmetric would grow by 1/share in every round. The key is a new
-    one, since the count, which stops growing, no longer tells the reservoir's draws apart.
+    Rounding leaves inverses a little asymmetric, and the asymmetry would grow by 1/share in every round. The key is new, since
+    the count stops growing and no longer tells the reservoir's draws apart.
     """
 
     def grown(inverse: Array) -> Array:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -15,14 +13,14 @@ def first_rows(key: Array, rows: Array, size: int) -> Array:
 
 
 def with_rows(reservoir: Array, key: Array, rows: Array, count: Array, first_draw: Array) -> Array:
-    """The reservoir after new rows (n, k), `count` having been observed before (Vitter 1985).
+    """The reservoir after new rows (n, k), where `count` rows have been observed before (Vitter 1985).
 
-    The i-th row of all takes place i while there is room, and a uniform place among i afterwards: its draw is number
-    `first_draw` of the key for the first of the new rows, and the next one for each that follows.
+    Row number i of all takes place i while there is room, and a uniform place among i afterward. The first of the new rows uses
+    draw number `first_draw` of the key, and each row after it the next.
     """
     size = reservoir.shape[0]
 
-    def put(index: Any, reservoir: Array) -> Array:
+    def put(index: Array, reservoir: Array) -> Array:
         before = count + index
         draw = jax.random.uniform(jax.random.fold_in(key, (first_draw + index).astype(jnp.int64)))
         place = jnp.where(before < size, before, jnp.floor(draw * (before + 1.0))).astype(jnp.int64)

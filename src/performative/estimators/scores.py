@@ -27,8 +27,16 @@ class ScoreBelief:
 class ScoreEstimate:
     """E[∇_θ ℓ(θ; Z) + ℓ(θ; Z) ∇_θ log p(Z; θ)], equation PR_grad, on the samples of the round.
 
-    `log_density(z, theta)` is log p, known in full. The mean of earlier losses is taken off the loss, which leaves the mean
-    as it is, since scores have mean 0. Assumes a density that is smooth in θ and positive on a support that does not move.
+    `log_density(z, theta)` is log p, known in full. The mean of earlier losses is subtracted from the loss, which leaves the
+    expectation unchanged, since scores have mean 0. Assumes a density that is smooth in θ and positive on a fixed support.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> market = pf.ParametricFamily(pf.Normal(0.25), lambda price: 4.0 - price)
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> method = pf.score_gradient(problem, log_density=market.log_density)
+    >>> isinstance(method.estimator, pf.estimators.ScoreEstimate)
+    True
     """
 
     log_density: Callable[[Array, Array], Array]
@@ -76,10 +84,16 @@ class PerformativeGradient:
         E[∇_θ ℓ] + (∂f/∂θ)ᵀ E[ℓ ∇_f log p(Z; f)]
 
     ∂f/∂θ is the slope of a least-squares line through the last H pairs of a decision and the mean of its samples, which is
-    the parameter of an exponential family. The paper takes differences to the latest point; here they are taken to the mean
-    of all H, whose noise is H times less. f(θ_t) is read off the line too, so that one sample a round will do. Until H rounds
-    are seen the reaction is left out, as in the paper. Assumes f to be nearly linear over the last H decisions, and
-    decisions that keep moving (give them exploration). `family` is the form of the density, `memory` is H.
+    the parameter of an exponential family. The paper takes differences from the latest point; here they are taken from the
+    mean of all H, whose variance is H times smaller. f(θ_t) is read off the line too, so that one sample a round is enough.
+    The reaction is left out for the first H rounds, as in the paper. Assumes that f is nearly linear over the last H decisions
+    and that decisions keep moving (use exploration). `family` is the form of the density, `memory` is H.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> pf.perfgd(problem, family=pf.Normal(0.25), memory=20).estimator.memory
+    20
     """
 
     family: Family

@@ -1,4 +1,4 @@
-"""How sure a regression is: standard errors of the effect, and of the risk and the gain it predicts."""
+"""Standard errors of a regression: of the effect, and of the risk and the gain it predicts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 
 DRAWS = 4_000
-"""Draws of the data that tell how an average loss fluctuates, where there is no reservoir."""
+"""Draws of the data that measure how an average loss fluctuates, where there is no reservoir."""
 
 
 class Confidence(NamedTuple):
-    """What is believed, with standard errors: the effect, the risk predicted at a decision, and its gain over another's."""
+    """Estimates with standard errors: the effect, the risk predicted at a decision, and its gain over another decision."""
 
     effect: Floats
     effect_error: Floats
@@ -42,15 +42,13 @@ def confidence(
 ) -> Confidence:
     """Standard errors from the regression, and of the risk at `decision` and its gain over `reference` by the delta method.
 
-    The noise of the data is taken to be of the same covariance at every decision, as in a location family; its fluctuation in
-    the average loss comes from `draws` draws of a Gaussian of that covariance, or from the reservoir. `ridge` is how much of the
-    inverse scatter was put there by a prior, and is taken off again.
+    The noise of the data is assumed to have the same covariance at every decision, as in a location family. How it makes the
+    average loss fluctuate is measured on `draws` draws of a Gaussian of that covariance, or on the reservoir. `ridge` is how
+    much a prior added to the scatter of the decisions, and is removed again.
     """
     d = belief.decision.shape[0]
     if belief.count <= d + 2:
-        raise ValueError(
-            f"more than {d + 2} samples must have been told for standard errors, but there are {belief.count}"
-        )
+        raise ValueError(f"standard errors need more than {d + 2} samples, but got {belief.count:.6g}")
     parts = _estimated(learner, prediction, belief, decision, reference, jnp.asarray(ridge), draws)
     effect, error, *numbers = (np.asarray(part) for part in parts)
     return Confidence(effect, error, *(float(number) for number in numbers))
@@ -90,20 +88,20 @@ def _estimated(
         return prediction.risk(belief, effect, reference) - risk(effect)
 
     at_decision, at_reference = (prediction.losses(belief, theta, draws) for theta in (decision, reference))
-    averaged, drawn = belief.count, jnp.ones(at_decision.shape, bool)
+    count, filled = belief.count, jnp.ones(at_decision.shape, bool)
     if belief.reservoir is not None:
         size = belief.reservoir.shape[0]
-        averaged, drawn = jnp.minimum(belief.count, size), jnp.arange(size) < belief.count
+        count, filled = jnp.minimum(belief.count, size), jnp.arange(size) < belief.count
     results: list[Array] = []
     for value, losses in ((risk, at_decision), (gain, at_reference - at_decision)):
         slope = spread_out(jax.grad(value)(effect))
-        learned = jnp.sum(slope * (noise @ slope @ inverse))
-        results += [value(effect), jnp.sqrt(jnp.var(losses, where=drawn) / averaged + learned)]
+        variance = jnp.sum(slope * (noise @ slope @ inverse))  # due to the effect
+        results += [value(effect), jnp.sqrt(jnp.var(losses, where=filled) / count + variance)]
     return (effect, errors, *results)
 
 
 def _noise(learner: LeastSquares, belief: Regression, dimension: int) -> Array:
-    """The covariance (k, k) of the noise; what the unmoved data tell of that of the others is known."""
+    """The covariance (k, k) of the noise that is left once the unmoved data have explained their part of it."""
     covariance = belief.scatter / (belief.count - 1.0 - dimension)
     left = jnp.eye(covariance.shape[0])
     if learner.unmoved:

@@ -14,18 +14,25 @@ from performative.problem import Problem
 
 @pytree()
 class Probe:
-    """A decision that was deployed, and the mean loss it brought."""
+    """A deployed decision and its mean loss."""
 
     decision: Array
     loss: Array
 
 
 @pytree()
-class OnePointEstimate(Memoryless):
+class OnePointEstimate:
     """(d/δ)·ℓ(x; Z)·v for x = θ + δv, v uniform on the sphere (Flaxman, Kalai, McMahan 2005).
 
     Its mean is the gradient of PR averaged over the ball of radius δ around θ, for any world: no family and no derivative is
     needed. Its variance is of order d²/δ². Assumes nothing but a bounded loss; `radius` is δ.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> from performative.estimators.zeroth_order import Probe
+    >>> estimator, probe = pf.estimators.OnePointEstimate(radius=0.5), Probe(jnp.array([1.5]), jnp.array(2.0))
+    >>> estimator.gradient(None, probe, jnp.array([1.0])).tolist()  # 1/0.5 · 2 · (+1)
+    [4.0]
     """
 
     radius: Array
@@ -33,6 +40,10 @@ class OnePointEstimate(Memoryless):
     def init(self, problem: Problem, key: Array) -> Probe:
         """No loss yet."""
         return Probe(jnp.zeros(problem.dimension), jnp.zeros(()))
+
+    def opening(self, belief: Probe) -> int:
+        """No warm-up."""
+        return 0
 
     def update(self, problem: Problem, belief: Probe, decisions: Array, samples: Array, t: Array) -> Probe:
         """Remember the probe and its mean loss."""
@@ -51,7 +62,16 @@ class OnePointEstimate(Memoryless):
 class TwoPointEstimate(Memoryless):
     """(d/2δ)·(ℓ(θ + δv; Z) − ℓ(θ − δv; Z'))·v (Shamir 2013).
 
-    As `OnePointEstimate`, but the level of the loss does not enter its variance; two deployments a round.
+    Like `OnePointEstimate`, but the level of the loss does not enter its variance; it takes two deployments a round.
+
+    >>> import jax
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.two_point(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), exploration=0.5)
+    >>> isinstance(method.estimator, pf.estimators.TwoPointEstimate)
+    True
+    >>> method.tell(method.init(jax.random.key(0)), [[1.5], [0.5]], [[[2.0]], [[2.0]]]).belief.gradient.tolist()
+    [-2.0]
     """
 
     radius: Array

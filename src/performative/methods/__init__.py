@@ -1,1 +1,1 @@
-"""Methods: what to deploy next, from nothing but what was deployed and observed. One file for each, or for a family."""
+"""Methods: what to deploy next, given only what was deployed and observed. One file for each, or for a family of them."""

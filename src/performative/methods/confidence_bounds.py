@@ -1,21 +1,20 @@
 """Performative confidence bounds (Jagadeesan, Zrnic, Mendler-Dünner 2022): search for the optimum in low dimension.
 
-Samples at θ tell the loss of *every* decision θ' on the data of θ; the data of θ' differ from them by no more than the
+Samples at θ give the loss of *every* decision θ' on the data of θ; the data of θ' differ from them by no more than the
 sensitivity allows. So one deployment bounds the risk of all decisions:
 
     PR(θ') ≥ mean loss of θ' on the data of θ − its confidence radius − L·‖θ − θ'‖,
 
-and the decision with the least of these lower bounds is deployed next. No gradient, no convexity, no family.
+and the decision with the smallest of these lower bounds is deployed next. No gradient, no convexity, no family.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.methods.options import feasible_parts
 from performative.methods.protocol import State, checked
@@ -30,7 +29,7 @@ MOST_DIMENSION = 3
 
 @pytree()
 class ArmLosses:
-    """For each arm how many samples it brought, and the losses of all arms on them, less a `level`, and their squares."""
+    """For each arm how many samples it brought, and the sums of all arms' losses on them, less a `level`, and of the squares."""
 
     level: Array
     count: Array
@@ -40,7 +39,7 @@ class ArmLosses:
 
 @pytree("samples")
 class ConfidenceBounds:
-    """The method that `performative.confidence_bounds` makes; `arms` (G, d) are the feasible decisions it searches."""
+    """Performative confidence bounds over the `arms` (G, d), all feasible; see `performative.confidence_bounds`."""
 
     problem: Problem
     arms: Array
@@ -53,7 +52,7 @@ class ConfidenceBounds:
     """Every deployed decision meets the constraints."""
 
     def of_dimension(self, dimension: int) -> ConfidenceBounds:
-        """The same method; an error if its dimension is another."""
+        """The same method, refused if its dimension differs."""
         return changed(self, problem=self.problem.of_dimension(dimension))
 
     @in_float64
@@ -66,15 +65,15 @@ class ConfidenceBounds:
 
     @property
     def normals(self) -> int:
-        """None: it explores by optimism, not by noise."""
+        """0: it explores by optimism, not by noise."""
         return 0
 
     def ask(self, state: State, key: Array) -> Array:
-        """The arm with the least lower bound."""
+        """The arm with the smallest lower bound."""
         return self.decide(state, jnp.zeros(0))
 
     def decide(self, state: State, normals: Array) -> Array:
-        """The arm with the least lower bound."""
+        """The arm with the smallest lower bound."""
         return jnp.asarray(state.decision)[None]
 
     def wanted(self, state: State) -> int:
@@ -83,7 +82,7 @@ class ConfidenceBounds:
 
     @in_float64
     def tell(self, state: State, decisions: Array, samples: Array) -> State:
-        """Add the losses of all arms on the new data, and choose the next arm."""
+        """Add the losses of all arms on the new data and choose the next arm."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be one arm, but got {decisions.shape[0]} decisions")
@@ -95,7 +94,7 @@ class ConfidenceBounds:
         own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)
         losses = jax.vmap(lambda arm: jax.vmap(lambda z: self.problem.loss(arm, z))(z))(arms)  # (arms, n)
         old = state.belief
-        # Sums of squares are of what is left of the losses without their first mean: a level they share costs no digits.
+        # The first mean is subtracted before squaring, so that a common level of the losses costs no digits.
         level = jnp.where(jnp.sum(old.count) > 0, old.level, jnp.mean(losses))
         losses = losses - level
         belief = ArmLosses(
@@ -112,10 +111,10 @@ class ConfidenceBounds:
         arms = jnp.asarray(self.arms)
         count = jnp.maximum(belief.count, 1.0)
         means = belief.losses / count[:, None]
-        # The spread of each arm's loss around its mean on the data of one arm, pooled over whose data they are.
+        # The spread of each arm's loss around its mean on the data of one arm, pooled over the arms that brought data.
         within = jnp.sum(jnp.maximum(belief.squares - belief.count[:, None] * means**2, 0.0), axis=0)
         free = jnp.maximum(jnp.sum(jnp.maximum(belief.count - 1.0, 0.0)), 1.0)
-        deviation = jnp.sqrt(within / free * (1.0 + 10.0 / free))  # wider while it is known from few samples
+        deviation = jnp.sqrt(within / free * (1.0 + 10.0 / free))  # wider while it rests on few samples
         level = 2.0 * jnp.log(arms.shape[0] * (t + 1.0) ** 2)
         radius = self.confidence * deviation[None, :] * jnp.sqrt(level / count)[:, None]
         apart = jnp.sqrt(jnp.sum((arms[:, None] - arms[None, :]) ** 2, axis=-1))
@@ -130,31 +129,33 @@ _search = jax.jit(ConfidenceBounds._search)
 def feasible_grid(problem: Problem, count: int) -> Floats:
     """The decisions (G, d) of a regular grid over Θ, `count` along each axis, that meet the constraints.
 
-    Grid points beside Θ are projected on it.
+    Grid points outside Θ are projected on it.
     """
     d = problem.dimension
     if d > MOST_DIMENSION:
         raise ValueError(
-            f"confidence bounds search a grid, for which the dimension must be at most {MOST_DIMENSION}, but it is {d}"
+            f"confidence bounds search a grid, so the dimension must be at most {MOST_DIMENSION}, but got dimension={d}"
         )
     if not np.isfinite(problem.decisions.radius):
         raise ValueError(
-            f"confidence bounds search a grid, for which the decision set must be bounded: {problem.decisions}"
+            f"confidence bounds search a grid, so the decision set must be bounded, but got {problem.decisions}"
         )
     project = jax.jit(jax.vmap(problem.decisions.project))
     far = 1e3 * (problem.decisions.radius + 1.0) * np.eye(d)
     lower, upper = (np.diagonal(project(sign * far)) for sign in (-1.0, 1.0))  # where Θ ends along each axis
     axes = np.meshgrid(*(np.linspace(low, high, count) for low, high in zip(lower, upper, strict=True)), indexing="ij")
     points = np.asarray(project(np.stack(axes, axis=-1).reshape(-1, d)))
-    points = np.unique(points.round(12), axis=0)  # those outside of Θ end up on its boundary
+    points = np.unique(points.round(12), axis=0)  # points outside Θ end up on its boundary
     feasible = np.max(np.asarray(jax.vmap(problem.g)(jnp.asarray(points))), axis=1, initial=-np.inf) <= 0
     if not np.any(feasible):
-        raise ValueError(f"a grid of {count} points along each axis must hold a feasible decision, but holds none")
+        raise ValueError(
+            f"a grid of {count} points along each axis must hold a feasible decision, but none of its points is feasible"
+        )
     return points[feasible]
 
 
 ARMS = {1: 50, 2: 15, 3: 7}
-"""Points along each axis of the grid that confidence bounds search."""
+"""Points along each axis of the default grid, by dimension."""
 
 
 def confidence_bounds(
@@ -163,20 +164,20 @@ def confidence_bounds(
     sensitivity: float,
     arms: int | None = None,
     confidence: float = 1.0,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 10,
 ) -> ConfidenceBounds:
     """Performative confidence bounds (Jagadeesan, Zrnic, Mendler-Dünner 2022), for any world in at most three dimensions.
 
     Args:
         problem: what the decision-maker knows.
-        sensitivity: L, by how much the mean loss of any one decision changes for each unit that the deployed decision is moved;
-            in theory L_Z·ε. It must be known: with too small an L the optimum may be ruled out.
+        sensitivity: L, the most by which the mean loss of a decision changes per unit that the deployed decision moves; in
+            theory L_Z·ε. If L is too small, the optimum may be ruled out.
         arms: points along each axis of the grid over Θ; by default 50, 15 or 7 in one, two or three dimensions. Only
             those that meet the constraints are ever deployed.
         confidence: a factor on the confidence radii, 1 for those of Gaussian losses.
-        start: the first decision is the arm nearest to it; by default to the point of Θ nearest to 0.
-        samples: how many samples each deployment brings, at least 2, since their spread makes the confidence radius.
+        start: the first decision is the arm nearest to it; by default the arm nearest to 0.
+        samples: how many samples each deployment brings, at least 2, since the confidence radius needs their spread.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative import steps
+from performative.environments.protocol import Environment
 from performative.estimators.protocol import GradientEstimator
 from performative.exploration import Exploration
 from performative.methods.primal_dual import PrimalDual
@@ -21,7 +23,7 @@ from performative.validation import finite_array, positive, whole
 
 
 def memory_of(forgetting: float, samples: int) -> Array | None:
-    """On how many samples, before the new ones, estimates rest at most; None for all there are."""
+    """The largest number of samples, besides the new ones, that estimates rest on; None for no limit."""
     share = positive("forgetting", forgetting)
     if share > 1.0:
         raise ValueError(f"`forgetting <= 1` must hold, but got {forgetting=}")
@@ -29,21 +31,23 @@ def memory_of(forgetting: float, samples: int) -> Array | None:
 
 
 def parts_of(
-    problem: Problem, start: Any, shift: Shift | None = None, effect: Any = None
+    problem: Problem, start: ArrayLike | None, shift: Shift | None = None, effect: ArrayLike | None = None
 ) -> tuple[Problem, Floats | None, Floats | None]:
-    """The problem with the dimension that the effect or the start tells, the start and the effect as arrays."""
+    """The problem with its dimension, if the effect or the start determines it, and the start and the effect as arrays."""
     if effect is not None:
         effect = finite_array("effect", effect, 2 if shift is None else None)
     elif shift is not None:
-        raise ValueError("`effect` must be given with `shift`, since its shape is not known otherwise")
+        raise ValueError("`effect` must be given with `shift`, to tell the shape of the effect")
     start = None if start is None else finite_array("start", start, 1)
     columns = effect.shape[1] if effect is not None and shift is None else None
     rows = None if start is None else start.shape[0]
     return with_dimension(problem, required=False, effect=columns, start=rows), start, effect
 
 
-def feasible_parts(problem: Problem, start: Any, environment: Any = None) -> tuple[Problem, Floats | None]:
-    """The problem with its dimension, which must be known, and a feasible decision; and the start as an array."""
+def feasible_parts(
+    problem: Problem, start: ArrayLike | None, environment: Environment | None = None
+) -> tuple[Problem, Floats | None]:
+    """The problem with its dimension, which must be known, checked to be feasible, and the start as an array."""
     problem, start, _ = parts_of(problem, start)
     problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
     require_feasible(problem, start)
@@ -55,12 +59,12 @@ def common_parts(
     step: Step,
     control: Step,
     warmup: int,
-    start: Any,
+    start: ArrayLike | None,
     samples: int,
     shift: Shift | None,
-    effect: Any,
+    effect: ArrayLike | None,
 ) -> dict[str, Any]:
-    """The options that methods of the framework share, checked."""
+    """The options that methods of the framework share, checked and ready for `PrimalDual`."""
     problem, start, effect = parts_of(problem, start, shift, effect)
     if problem.dimension is not None:
         require_feasible(problem, start)
@@ -82,7 +86,7 @@ def framework(
     exploration: Exploration,
     step: Step,
     control: Step,
-    start: Any,
+    start: ArrayLike | None,
     samples: int,
 ) -> PrimalDual:
     """The primal-dual framework with an estimator that needs no warm-up and an exploration."""

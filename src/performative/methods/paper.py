@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from performative import steps
 from performative.estimators import BaseSamples, KnownEffect, LocationEstimator, PairedLeastSquares
@@ -25,14 +26,14 @@ def apda(
     estimation_step: Step | None = None,
     warmup: int = 1000,
     exploration: float | Exploration = 1.0,
-    start: Any = None,
+    start: ArrayLike | None = None,
     recycle: bool = False,
     forgetting: float = 1.0,
     samples: int = 1,
     shift: Shift | None = None,
-    effect: Any = None,
+    effect: ArrayLike | None = None,
 ) -> PrimalDual:
-    """The adaptive primal-dual algorithm (Algorithm 1): learns the effect, and anticipates it.
+    """The adaptive primal-dual algorithm (Algorithm 1), which learns the effect and anticipates it.
 
     Args:
         problem: what the decision-maker knows.
@@ -42,7 +43,7 @@ def apda(
         warmup: n, the number of base samples observed at θ = 0.
         exploration: the standard deviation of the probes u_t, or a part such as `Pair`.
         start: θ_1; by default the point of Θ nearest to 0.
-        recycle: keep every observation as a base sample instead of the first n alone.
+        recycle: use every observation as a base sample instead of the first n alone.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
             on about the last hundred rounds. It needs `recycle`, since base samples of the warm-up alone cannot fade.
         samples: how many samples each deployment brings.
@@ -74,7 +75,7 @@ def apda(
 
 
 def pd_ps(problem: Problem, **options: Any) -> PrimalDual:
-    """The primal-dual method for performatively stable points (PD-PS): `apda` without anticipation, same options.
+    """The primal-dual method for performatively stable points (PD-PS): `apda` without anticipation, with the same options.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -88,16 +89,16 @@ def pd_ps(problem: Problem, **options: Any) -> PrimalDual:
 def oracle(
     problem: Problem,
     *,
-    effect: Any,
+    effect: ArrayLike,
     step: Step = 5e-3,
     control: Step = 1.0,
     warmup: int = 1000,
-    start: Any = None,
+    start: ArrayLike | None = None,
     recycle: bool = False,
     samples: int = 1,
     shift: Shift | None = None,
 ) -> PrimalDual:
-    """The paper's baseline: APDA that is handed the true `effect` A. It has nothing to learn, so it deploys no probes.
+    """The paper's baseline: APDA with the true `effect` A. It has nothing to learn, so it deploys no probes.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue

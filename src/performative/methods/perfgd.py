@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from performative.environments.families import Family
 from performative.estimators import PerformativeGradient
@@ -22,13 +22,13 @@ def perfgd(
     step: Step = 5e-3,
     control: Step = 1.0,
     exploration: float = 0.1,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 1,
 ) -> PrimalDual:
-    """Performative gradient descent (Izzo, Ying, Zou 2021), for data of a known `family` whose parameter moves unknown.
+    """Performative gradient descent (Izzo, Ying, Zou 2021), for data of a known `family` whose parameter moves in unknown ways.
 
-    How the parameter moves is read off the last `memory` deployments, which `exploration` keeps apart; see
-    `estimators.PerformativeGradient`. It is the paper's framework with another gradient, as its first remark says.
+    How the parameter moves is estimated from the last `memory` deployments, which `exploration` keeps apart; see
+    `estimators.PerformativeGradient`. It is the paper's framework with another gradient, as in its first remark.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -37,8 +37,8 @@ def perfgd(
     """
     if not getattr(family, "by_mean", False):
         raise ValueError(
-            "`family` must be an exponential family whose parameter is the mean of the data, such as performative.Normal, since "
-            f"samples tell no other parameter, but got {family!r}"
+            "`family` must be an exponential family whose parameter is the mean of the data, such as performative.Normal, "
+            f"but got {family!r}"
         )
     problem, start = feasible_parts(problem, start)
     estimator = PerformativeGradient(family, whole("memory", memory, problem.dimension + 1))

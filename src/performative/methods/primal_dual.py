@@ -1,4 +1,4 @@
-"""The robust primal-dual framework: any approximate gradient of the performative risk, under constraints."""
+"""The robust primal-dual framework, for any approximate gradient of the performative risk under constraints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ class PrimalDual:
         λ_{t+1} = [λ_t + η (g(θ_t) − δ η λ_t)]⁺
 
     `step` is η and `control` is δ, numbers or functions of the round; `start` is θ_1 (the projection of 0 if None);
-    `samples` is how many samples each deployment brings, which are averaged.
+    `samples` is how many samples each deployment brings; they are averaged.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> method = pf.PrimalDual(problem, pf.estimators.FrozenData(), pf.Alone(), step=0.1, control=1.0, start=None, samples=5)
+    >>> import jax
+    >>> method.ask(method.init(jax.random.key(0)), jax.random.key(1)).tolist()
+    [[0.0]]
     """
 
     problem: Problem
@@ -46,7 +54,7 @@ class PrimalDual:
 
     @in_float64
     def init(self, key: Array) -> State:
-        """Line 2: θ_1 in Θ, λ_1 = 0. Round 0 is the warm-up, where the estimator wants one."""
+        """Line 2: θ_1 in Θ, λ_1 = 0. Round 0 is the warm-up, if the estimator needs one."""
         with_dimension(self.problem)
         start = self._origin() if self.start is None else jnp.asarray(self.start)
         belief = self.estimator.init(self.problem, key)
@@ -65,13 +73,13 @@ class PrimalDual:
         return self.exploration.normals(self.problem.dimension)
 
     def decide(self, state: State, normals: Array) -> Array:
-        """`ask`, made of standard normal numbers."""
+        """`ask` with the standard normal numbers given."""
         if self.estimator.opening(state.belief):
             return self._origin()[None]
         return self.exploration.decisions(normals, state.decision)
 
     def wanted(self, state: State) -> int:
-        """n in the warm-up, `samples` afterwards."""
+        """n in the warm-up, `samples` afterward."""
         return self.estimator.opening(state.belief) or int(self.samples)
 
     @in_float64

@@ -1,4 +1,4 @@
-"""What every method offers, and what is checked of each."""
+"""What every method offers, and the checks of its arguments."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import Any, Protocol
 import jax.numpy as jnp
 from jax import Array
 
+from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.validation import finite_array, is_traced
 
 
 class Method(Protocol):
-    """One spine for simulations and live studies: pure functions of an explicit state."""
+    """The interface for simulations and live studies: pure functions of an explicit state."""
 
-    problem: Problem
+    @property
+    def problem(self) -> Problem:
+        """What the decision-maker knows."""
 
     def init(self, key: Array) -> Any:
         """The state before anything is deployed; it has `round`, `decision` and `multipliers`."""
@@ -23,13 +26,13 @@ class Method(Protocol):
     def ask(self, state: Any, key: Array) -> Array:
         """The decisions (b, d) to deploy this round.
 
-        A method whose randomness is a number of standard normals may offer `normals`, that number, and
-        `decide(state, normals)` as well, with `ask(state, key) = decide(state, standard_normal(key, normals))`; a simulation
-        then draws for many rounds at once and shares the draws between methods.
+        A method whose randomness is standard normal numbers may also offer `normals`, how many it needs, and
+        `decide(state, normals)`, with `ask(state, key) = decide(state, standard_normal(key, normals))`; a simulation then
+        draws for many rounds at once and shares the draws between methods.
         """
 
     def wanted(self, state: Any) -> int:
-        """How many samples each of them should bring."""
+        """How many samples each decision should bring."""
 
     def tell(self, state: Any, decisions: Array, samples: Array) -> Any:
         """The state after `samples` (b, n, k) were observed at `decisions` (b, d)."""
@@ -37,7 +40,7 @@ class Method(Protocol):
 
 @pytree()
 class State:
-    """What a method carries from round to round: t, θ_t, λ_t and what the estimator believes."""
+    """What a method carries from round to round: t, θ_t, λ_t and the estimator's belief."""
 
     round: Array
     decision: Array
@@ -45,8 +48,8 @@ class State:
     belief: Any
 
 
-def checked(problem: Problem, decisions: Any, samples: Any) -> tuple[Array, Array]:
-    """The arguments of `tell` as arrays (b, d) and (b, n, k), or an error that says what is wrong with them."""
+def checked(problem: Problem, decisions: Array | Floats, samples: Array | Floats) -> tuple[Array, Array]:
+    """The arguments of `tell` as arrays (b, d) and (b, n, k), refused if they do not fit the problem."""
     if not is_traced(decisions, samples):
         decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
     if decisions.ndim != 2 or decisions.shape[1] != problem.dimension:
@@ -59,8 +62,8 @@ def checked(problem: Problem, decisions: Any, samples: Any) -> tuple[Array, Arra
 
 def require_method(argument: str, method: Any) -> None:
     """Refuse an object that lacks the parts of a method; `argument` is what the error calls it."""
-    methodic = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
-    if not methodic or not isinstance(getattr(method, "problem", None), Problem):
+    has_calls = all(callable(getattr(method, part, None)) for part in ("init", "ask", "wanted", "tell"))
+    if not has_calls or not isinstance(getattr(method, "problem", None), Problem):
         raise TypeError(
             f"`{argument}` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
             f"problem, but got {method!r}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
-from performative.environments.protocol import decoupled_risk
+from performative.environments.protocol import Environment, decoupled_risk
 from performative.estimators import FrozenData, FrozenPopulation
 from performative.exploration import Alone
 from performative.methods.options import feasible_parts, framework
@@ -18,15 +18,15 @@ def repeated_gradient(
     *,
     step: Step = 5e-3,
     control: Step = 1.0,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 1,
-    environment: Any = None,
+    environment: Environment | None = None,
 ) -> PrimalDual:
-    """Repeated (stochastic) gradient descent: each step on the data of the current decision, their reaction left out.
+    """Repeated (stochastic) gradient descent: each step is on the data of the current decision, without their reaction.
 
-    It converges to the stable point where the reaction is weak against the curvature (Perdomo et al. 2020, Mendler-Dünner et al.
-    2020), for any world. One deployment of `samples` samples a round. Given the `environment` it is the exact method, with the
-    gradient of infinitely many samples.
+    It converges to the stable point where the reaction is weak compared with the curvature (Perdomo et al. 2020,
+    Mendler-Dünner et al. 2020), for any world. It deploys once a round, for `samples` samples. With the `environment` it is the
+    exact method, with the gradient of infinitely many samples.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue

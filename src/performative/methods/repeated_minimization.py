@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
-from performative.environments.protocol import decoupled_risk
+from performative.environments.protocol import Environment, decoupled_risk
 from performative.methods.options import feasible_parts
 from performative.methods.protocol import State, checked
+from performative.numerics.arrays import as_field
 from performative.numerics.expectations import from_samples, hessian_pattern
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
@@ -22,12 +22,12 @@ from performative.validation import whole
 
 
 def repeated_minimization(
-    problem: Problem, *, start: Any = None, samples: int = 100, environment: Any = None
+    problem: Problem, *, start: ArrayLike | None = None, samples: int = 100, environment: Environment | None = None
 ) -> RepeatedMinimization:
     """Repeated risk minimization: deploy, minimize the loss on the data that answered, deploy that (Perdomo et al. 2020).
 
     It converges to the stable point if the loss is γ-strongly convex and β-smooth and the sensitivity ε is below γ/β, and
-    may circle or diverge otherwise. Each minimization is over the `samples` of one round, subject to the constraints; given the
+    may circle or diverge otherwise. Each minimization is over the `samples` of one round, subject to the constraints; with the
     `environment` it is the exact method, on infinitely many samples.
 
     >>> import performative as pf
@@ -39,7 +39,7 @@ def repeated_minimization(
     return RepeatedMinimization(
         problem=problem,
         risk=None if environment is None else decoupled_risk(problem, environment),
-        start=start,
+        start=as_field(start),
         width=np.float64(width_of(problem.decisions)),
         samples=whole("samples", samples, 1),
     )
@@ -68,7 +68,7 @@ class RepeatedMinimization:
 
     @property
     def normals(self) -> int:
-        """None: it does not explore."""
+        """0: it does not explore."""
         return 0
 
     def ask(self, state: State, key: Array) -> Array:
@@ -85,7 +85,7 @@ class RepeatedMinimization:
 
     @in_float64
     def tell(self, state: State, decisions: Array, samples: Array) -> State:
-        """Minimize on the data of this round, or on all the data there could be."""
+        """Minimize on the data of this round, or on infinitely many of them."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be the one decision θ_t, but got {decisions.shape[0]} decisions")

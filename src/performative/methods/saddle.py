@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from performative.estimators import FrozenData
 from performative.exploration import Alone
@@ -23,16 +23,16 @@ def saddle(
     ascending: Sequence[int],
     step: Step = 5e-3,
     control: Step = 1.0,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 1,
 ) -> PrimalDual:
     """The primal-dual method for equilibria of min_x max_y E_{Z∼D(x,y)} φ(x, y; Z) (Wood, Dall'Anese 2022).
 
-    The problem's loss is φ, its decision (x, y), and `ascending` lists which numbers of it are y. Descent in x and ascent in y
-    on the data that (x, y) induced; it converges to the equilibrium point, which is a saddle point on the very data it
-    induces, if φ is strongly convex in x and strongly concave in y and the reaction is weak against both. With nothing
-    ascending it is `repeated_gradient`. An equilibrium is not a minimum of φ: of what `simulate` records, look at `decision`
-    and the constraints, not at the regret.
+    The problem's loss is φ, its decision (x, y), and `ascending` lists the positions of y in it. It descends in x and ascends
+    in y on the data that (x, y) induced, and converges to the equilibrium, which is a saddle point on the very data it induces,
+    if φ is strongly convex in x and strongly concave in y and the reaction is weak compared with both. With nothing ascending
+    it is `repeated_gradient`. An equilibrium is not a minimum of φ: of what `simulate` records, look at `decision` and the
+    constraints, not at the regret.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue

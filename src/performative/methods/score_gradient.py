@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.estimators import ScoreEstimate
 from performative.exploration import Alone
@@ -23,7 +23,7 @@ def score_gradient(
     log_density: Callable[[Array, Array], Array] | None,
     step: Step = 5e-3,
     control: Step = 1.0,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 1,
 ) -> PrimalDual:
     """Descent along the score-function gradient (equation PR_grad), for those who know the density p(z; θ) in full.
@@ -38,7 +38,7 @@ def score_gradient(
     """
     if not callable(log_density):
         raise TypeError(
-            f"`log_density` must be a function of (z, theta), the density being known, but got {log_density!r}"
+            f"`log_density` must be a function of (z, theta), since the density must be known, but got {log_density!r}"
         )
     estimator = ScoreEstimate(jax_arrays(callable_node(log_density)))
     return framework(problem, estimator, Alone(), step, control, start, samples)

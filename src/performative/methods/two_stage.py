@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import ArrayLike
 
 from performative.estimators.base_samples import Base, BaseSamples
 from performative.estimators.protocol import Unobserved
@@ -15,7 +14,7 @@ from performative.estimators.regression import JointMoments
 from performative.exploration import Around
 from performative.methods.options import feasible_parts, parts_of
 from performative.methods.protocol import State, checked
-from performative.numerics.arrays import as_field
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node, changed, pytree
 from performative.numerics.randomness import standard_normal
@@ -31,17 +30,17 @@ def two_stage(
     stage: int = 1000,
     exploration: float = 1.0,
     warmup: int = 100,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 1,
     shift: Shift | None = None,
-    effect: Any = None,
+    effect: ArrayLike | None = None,
 ) -> TwoStage:
     """The two-stage plug-in for location families (Miller, Perdomo, Zrnic 2021): explore, regress, optimize once.
 
-    For `stage` rounds decisions N(start, exploration²·I), projected on Θ, are deployed; they may break g. Then Z is regressed on
-    them, and the decision that minimizes the loss on the data this predicts, moved samples of all rounds, is deployed from then
-    on. Assumes a location family; what is not known after the stage is never learned. `warmup` samples at 0 come first, and
-    where the loss is not quadratic in the data that is how many samples the minimization is over.
+    For `stage` rounds it deploys decisions N(start, exploration²·I), projected on Θ, which may violate g. Then it regresses Z on
+    them and deploys from then on the decision that minimizes the loss on the data this predicts, the shifted samples of all
+    rounds. Assumes a location family; nothing is learned after the stage. `warmup` samples at 0 come first, and where the loss
+    is not quadratic in the data the minimization is over as many samples.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -50,8 +49,9 @@ def two_stage(
     """
     problem, start, effect = parts_of(problem, start, shift, effect)
     problem, start = feasible_parts(problem, start)
-    tensor: Any = None
+    tensor: Floats | None = None
     if shift is not None:
+        assert effect is not None  # as `parts_of` has checked
         tensor = shift_tensor(shift, effect, problem.dimension)
         require_distinct(tensor)
     elif effect is not None:
@@ -59,11 +59,11 @@ def two_stage(
     return TwoStage(
         problem=problem,
         shift=callable_node(apply_effect if shift is None else shift),
-        prior=effect,
-        tensor=tensor,
+        prior=as_field(effect),
+        tensor=as_field(tensor),
         base_samples=BaseSamples(True),
         exploration=Around(exploration, problem.decisions),
-        start=start,
+        start=as_field(start),
         width=np.float64(width_of(problem.decisions)),
         stage=whole("stage", stage, problem.dimension + 1),
         warmup=whole("warmup", warmup, 1),
@@ -74,7 +74,7 @@ def two_stage(
 
 @pytree()
 class Survey:
-    """What the exploration has shown: Â once it is regressed, the base samples, and the moments of decisions and data."""
+    """What exploration has taught: Â after the stage, the base samples, and the moments of decisions and data."""
 
     effect: Array
     base: Base
@@ -115,23 +115,23 @@ class TwoStage:
 
     @in_float64
     def ask(self, state: State, key: Array) -> Array:
-        """0 in the warm-up, then a probe around the start, and the optimum from then on."""
+        """0 in the warm-up, a probe around the start during the stage, the estimated optimum afterward."""
         return self.decide(state, standard_normal(key, self.normals))
 
     def decide(self, state: State, normals: Array) -> Array:
-        """`ask`, made of standard normal numbers."""
+        """`ask` with the standard normal numbers given."""
         if isinstance(state.belief, Unobserved):
             return self._origin()[None]
         probe = self.exploration.decisions(normals, state.decision)
         return jnp.where(state.round <= self.stage, probe, jnp.asarray(state.decision)[None])
 
     def wanted(self, state: State) -> int:
-        """n in the warm-up, `samples` afterwards."""
+        """n in the warm-up, `samples` afterward."""
         return int(self.warmup if isinstance(state.belief, Unobserved) else self.samples)
 
     @in_float64
     def tell(self, state: State, decisions: Array, samples: Array) -> State:
-        """Keep the moments of what was told; after the last round of the stage, regress and optimize."""
+        """Update the moments; after the last round of the stage, regress and optimize."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be one decision, but got {decisions.shape[0]} decisions")
@@ -150,7 +150,7 @@ class TwoStage:
         base = self.base_samples.add(survey.base, decisions, samples)
 
         def optimized(turn: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            # 1 + turn is 1, and keeps XLA from computing the regression ahead of the loop, in every round.
+            # 1 + turn is 1; it keeps XLA from moving the regression out of the loop, into every round.
             again = changed(moments, scatter=moments.scatter * (1.0 + turn), cross=moments.cross * (1.0 + turn))
             effect = self._regressed(again)
 

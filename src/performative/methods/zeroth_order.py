@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from performative.estimators import OnePointEstimate, TwoPointEstimate
 from performative.exploration import Sphere
@@ -18,7 +18,7 @@ def one_point(
     step: Step = 1e-3,
     control: Step = 1.0,
     exploration: float = 0.1,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 1,
 ) -> PrimalDual:
     """Derivative-free descent from one loss a round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ.
@@ -38,7 +38,7 @@ def two_point(
     step: Step = 1e-3,
     control: Step = 1.0,
     exploration: float = 0.1,
-    start: Any = None,
+    start: ArrayLike | None = None,
     samples: int = 1,
 ) -> PrimalDual:
     """Derivative-free descent from the losses on both sides of θ_t (Shamir 2013), for any world; `exploration` is δ.

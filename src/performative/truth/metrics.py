@@ -1,8 +1,9 @@
-"""What a run is measured by: regret, violation, deviation and estimation error, and the same for every deployment."""
+"""The metrics of a run: regret, violation, deviation and estimation error, also over every deployment."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.environments.protocol import knows_risk
+from performative.environments.protocol import Environment, KnownWorld, knows_risk
 from performative.numerics.expectations import QuadraticForm
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
+from performative.sets import DecisionSet
 from performative.solvers.kkt import Solution
 
 
@@ -21,8 +23,8 @@ from performative.solvers.kkt import Solution
 class Excess:
     """PR(θ) − PR(θ_PO) for any risk."""
 
-    risk: Any
-    least: Any
+    risk: Callable[[Array], Array]
+    least: Array
 
     def __call__(self, theta: Array) -> Array:
         """The excess risk."""
@@ -31,26 +33,26 @@ class Excess:
 
 @pytree()
 class Truth:
-    """What the world knows and methods do not: the problem measured on, the risk in excess of the optimum's, the optimum.
+    """What the world knows and methods do not: the problem to measure on, the excess risk over the optimum, the optimum.
 
     `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured. `decisions` is
-    Θ where it is measured how far from it deployments are, which takes a projection each.
+    Θ if the distance of deployments from Θ is measured too, which takes a projection for each.
     """
 
-    problem: Any
-    excess: Any
-    optimum: Any
-    decisions: Any = None
+    problem: Problem
+    excess: Excess | QuadraticForm | None
+    optimum: Solution | None
+    decisions: DecisionSet | None = None
 
     @staticmethod
     def of(
         problem: Problem,
-        environment: Any,
+        environment: Environment,
         optimum: Solution | None,
         steps: int | None = None,
         outside: bool = False,
     ) -> Truth:
-        """The truth of a problem in an environment; `steps` is a grid that is `coarse_enough` for it."""
+        """The truth about a problem in an environment; `steps` is the size of its quadrature grid, if not the default."""
         decisions = problem.decisions if outside else None
         if optimum is None or not knows_risk(environment):
             return Truth(problem, None, None, decisions)
@@ -58,7 +60,7 @@ class Truth:
 
 
 @functools.partial(jax.jit, static_argnames="steps")
-def _excess(problem: Problem, environment: Any, optimum: Solution, steps: int | None) -> Excess | QuadraticForm:
+def _excess(problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None) -> Excess | QuadraticForm:
     risk = environment.risk(problem, steps) if steps else environment.risk(problem)
     form = QuadraticForm.of(risk, optimum.decision)
     return Excess(risk, risk(optimum.decision)) if form is None else changed(form, value=jnp.zeros(()))
@@ -66,19 +68,19 @@ def _excess(problem: Problem, environment: Any, optimum: Solution, steps: int | 
 
 @pytree()
 class Tally:
-    """Running sums over the rounds of one method, of a size that does not depend on how many there are.
+    """Running sums over the rounds of one method; their size does not depend on the number of rounds.
 
-    `deployed_violation` holds the largest violation of each constraint so far, `outside` how far from Θ the farthest deployment
-    was, `decision` the last θ_t.
+    `deployed_violation` holds the largest violation of each constraint so far, `outside` the largest distance of a deployment
+    from Θ, `decision` the last θ_t.
     """
 
-    regret: Any
-    violation: Any
-    deployed_regret: Any
-    deployed_violation: Any
-    outside: Any
-    deployments: Any
-    decision: Any
+    regret: Array
+    violation: Array
+    deployed_regret: Array
+    deployed_violation: Array
+    outside: Array
+    deployments: Array
+    decision: Array
 
     @staticmethod
     def empty(truth: Truth, decision: Array) -> Tally:
@@ -88,11 +90,11 @@ class Tally:
         return Tally(zero, nothing, zero, nothing, zero, zero, decision)
 
     def after_round(self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array) -> Tally:
-        """The tally after round t, at θ_t, deployed `decisions` (b, d) for `wanted` samples each.
+        """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `wanted` samples each.
 
-        The warm-up, round 0, is no round of the regret but does count as deployments.
+        The warm-up, round 0, counts as deployments, but not for the regret of θ_t.
         """
-        counted = jnp.minimum(t, 1)
+        weight = jnp.minimum(t, 1)
         excess = truth.excess or (lambda theta: jnp.full((), jnp.nan))
         deployed = sum((wanted * excess(decision) for decision in decisions), start=jnp.zeros(()))
         worst, outside = self.deployed_violation, self.outside
@@ -102,8 +104,8 @@ class Tally:
                 apart = decision - truth.decisions.project(decision)
                 outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
         return Tally(
-            regret=self.regret + counted * excess(theta),
-            violation=self.violation + counted * truth.problem.g(theta),
+            regret=self.regret + weight * excess(theta),
+            violation=self.violation + weight * truth.problem.g(theta),
             deployed_regret=self.deployed_regret + deployed,
             deployed_violation=worst,
             outside=outside,
@@ -112,10 +114,10 @@ class Tally:
         )
 
 
-def record(truth: Truth, tally: Tally, state: Any, effect: Any, t: Array) -> dict[str, Array]:
+def record(truth: Truth, tally: Tally, state: Any, effect: Array | None, t: Array) -> dict[str, Array]:
     """The recorded variables after round t; `effect` is the true A, or None.
 
-    `decision` is θ_t, which round t deployed; `multipliers` are λ_{t+1} and the estimate is Â_t, what it left behind.
+    `decision` is θ_t, which round t deployed; `multipliers` are λ_{t+1} and the estimate is Â_t, both updated by round t.
     """
     recorded = {
         "regret": tally.regret / t,

@@ -1,15 +1,15 @@
-"""The performative risk of a decision, and the risk with the data's reaction frozen."""
+"""The performative risk of a decision, and its risk on data that stay as they are."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from numpy.typing import ArrayLike
 
-from performative.environments.protocol import knows_risk
+from performative.environments.protocol import Environment, KnownWorld, knows_risk
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import pytree
 from performative.numerics.randomness import new_key
@@ -18,15 +18,16 @@ from performative.validation import finite_array, whole
 
 
 @in_float64
-def performative_risk(problem: Problem, environment: Any, theta: Any, samples: int = 100_000, seed: int = 0) -> float:
+def performative_risk(
+    problem: Problem, environment: Environment, theta: ArrayLike, samples: int = 100_000, seed: int = 0
+) -> float:
     """PR(θ) = E_{Z∼D(θ)} ℓ(θ; Z).
 
     Exact on a location family where the loss is quadratic in the data or the base is empirical. For other losses on a
     Gaussian base it is a quadrature, with an error relative to the standard deviation of the loss: below 10⁻⁵ for data
     of one number, and for analytic losses on data of two or three numbers; of order 10⁻³ for losses with kinks on data of
-    two numbers or more, and for any loss on data of more than three. A second rule checks this, and a
-    `QuadratureWarning` says where the loss is too steep for it. For any other environment the average over `samples`
-    draws with `seed`.
+    two numbers or more, and for any loss on data of more than three. A second rule checks this, and a `QuadratureWarning`
+    says if the loss is too steep for it. For any other environment it is the average over `samples` draws with `seed`.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -51,18 +52,18 @@ def performative_risk(problem: Problem, environment: Any, theta: Any, samples: i
 
 @pytree()
 class TrueRisk:
-    """The decoupled risk of a world, θ ↦ PR(θ) on its diagonal."""
+    """The decoupled risk of a world, which is PR(θ) on its diagonal."""
 
     problem: Problem
-    environment: Any
+    environment: KnownWorld
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the average loss of θ on the data that `where` induces."""
         return self.environment.risk(self.problem)(theta, where)
 
 
-def resolved(problem: Problem, environment: Any) -> Problem:
-    """The problem with its dimension, checked against a world whose truth must be known."""
+def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
+    """The risk of a problem, its dimension fixed, in a world whose truth must be known."""
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
     if not knows_risk(environment):
@@ -72,9 +73,9 @@ def resolved(problem: Problem, environment: Any) -> Problem:
         )
     problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
     environment.check(problem)
-    return problem
+    return TrueRisk(problem, environment)
 
 
 @jax.jit
-def _exact_risk(problem: Problem, environment: Any, theta: Array) -> Array:
+def _exact_risk(problem: Problem, environment: KnownWorld, theta: Array) -> Array:
     return environment.risk(problem)(theta)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
+from performative.environments.protocol import Environment
 from performative.numerics.precision import in_float64
 from performative.problem import Problem
 from performative.solvers.fixed_point import fixed_point
 from performative.solvers.kkt import Solution
-from performative.truth.risk import TrueRisk, resolved
+from performative.truth.risk import true_risk
 
 
 @in_float64
-def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solution:
+def stable_point(problem: Problem, environment: Environment, start: ArrayLike | None = None) -> Solution:
     """θ_PS, which minimizes the risk on the very data it induces: θ_PS = argmin_θ E_{Z∼D(θ_PS)} ℓ(θ; Z), g(θ) ≤ 0.
 
-    Found by repeated risk minimization with Anderson acceleration, and with shorter steps if need be, so that it is also
-    found where plain repetition circles or diverges. `risk` is PR(θ_PS). Where the risk on frozen data is not convex, its
-    minimizer is looked for from nine starts; `message` says whether the decision is that minimizer or a KKT point only.
+    Computed by repeated risk minimization with Anderson acceleration, and with shorter steps if necessary, so that it also
+    works where plain repetition circles or diverges. `risk` is PR(θ_PS). Where the risk on frozen data is not convex, its
+    minimizer is searched from nine starts; `message` says whether the decision is that minimizer or only a KKT point.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -27,5 +28,5 @@ def stable_point(problem: Problem, environment: Any, start: Any = None) -> Solut
     >>> pf.stable_point(problem, world).decision.round(6).tolist()  # θ = 1 + θ/2
     [2.0]
     """
-    problem = resolved(problem, environment)
-    return fixed_point(problem, TrueRisk(problem, environment), start)
+    risk = true_risk(problem, environment)
+    return fixed_point(risk.problem, risk, start)
