@@ -25,10 +25,10 @@ import numpy as np
 import performative as pf
 from benchmarks.peers import numba_fused, numpy_plain, numpy_vectorized
 from performative.experiments.settings import METHODS as ALL_METHODS
-from performative.experiments.settings import WARMUP, cast_of
+from performative.experiments.settings import cast_of
 from performative.numerics.precision import precise
 from performative.problems import regression
-from performative.problems.instance import Instance
+from performative.problems.instance import WARMUP, Instance
 from performative.simulation import engine
 from performative.simulation.worlds import make_worlds
 from performative.truth.metrics import Truth

@@ -7,6 +7,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from playing import small
 from scanning import scan
 
@@ -37,6 +38,7 @@ def leveled_loss(level, theta, z):
     return -jnp.sum(theta * z) + level * jnp.sum(theta)
 
 
+@pytest.mark.slow
 def test_a_constant_on_the_simplex_does_not_stop_exploration():
     """100·Σθ is the same everywhere on a simplex; its gradient is across the set and must not damp noise along it."""
     mean, effect, regrets = np.array([4.0, 5.0]), np.array([[-1.5, 0.3], [0.2, -1.0]]), []

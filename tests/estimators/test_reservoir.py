@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from playing import play
 from scanning import scan
 
 import performative as pf
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_quadratic_keeps_a_reservoir():
     loss = lambda theta, z: jnp.logaddexp(0.0, -jnp.sum(theta * z)) + 0.1 * jnp.sum(theta**2)  # noqa: E731
     random = np.random.default_rng(0)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from performative.experiments.reproduce import reproduce
-from performative.experiments.settings import WARMUP, cast_of
+from performative.experiments.settings import cast_of
 from performative.problems import portfolio, regression
+from performative.problems.instance import WARMUP
 from performative.simulation import simulate as simulating
 from performative.simulation.worlds import make_worlds
 

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scanning import scan
 
 import performative as pf
@@ -12,6 +13,7 @@ def slanted(theta, z):
     return 0.5 * jnp.sum((theta - z) ** 2) + 0.3 * jnp.sum(theta * z)
 
 
+@pytest.mark.slow
 def test_two_stage_regresses_a_structured_effect():
     """A diagonal effect: two numbers, learned to five standard errors."""
     problem = pf.Problem(slanted, pf.Ball(3.0), dimension=2)

@@ -12,7 +12,7 @@ from performative.plotting import save
 def runs(small):
     problem, world, effect = small
     methods = {"apda": pf.apda(problem, warmup=20), "oracle": pf.oracle(problem, effect=effect, warmup=20)}
-    return pf.simulate(methods, {"here": world, "there": world}, rounds=30, realizations=3)
+    return pf.simulate(methods, {"here": world, "there": world}, rounds=30, realizations=2)
 
 
 def titles(figure):
@@ -66,7 +66,7 @@ def test_a_dataset_written_before_the_dimensions_were_renamed_is_drawn_alike(run
 
 
 def test_the_same_data_give_the_same_file(runs, tmp_path):
-    for suffix in ("png", "pdf", "svg"):
+    for suffix in ("pdf", "svg"):  # the formats that would hold a date
         one, other = (tmp_path / f"{name}.{suffix}" for name in ("one", "other"))
         save(pf.plot(runs), one)
         save(pf.plot(runs), other)

@@ -21,7 +21,6 @@ VARIABLES = ("regret", "violation", "deviation", "estimation_error", "deployed_r
 
 def methods(problem, effect):
     return {
-        "apda": pf.apda(problem, warmup=20),
         "pd-ps": pf.pd_ps(problem, warmup=20),
         "oracle": pf.oracle(problem, effect=effect, warmup=20),
         "recycle": pf.apda(problem, warmup=20, recycle=True),
@@ -266,7 +265,7 @@ def test_attributes_tell_how_to_run_it_again(reference):
     assert reference.attrs["seed"] == 3
     assert reference.attrs["rounds"] == 60
     described = json.loads(reference.attrs["methods"])
-    assert described["apda"]["step"] == 5e-3
-    assert described["apda"]["problem"]["constraints"][0]["bound"] == [0.8]
-    assert "return_loss" in described["apda"]["problem"]["loss"]["function"]
+    assert described["recycle"]["step"] == 5e-3
+    assert described["recycle"]["problem"]["constraints"][0]["bound"] == [0.8]
+    assert "return_loss" in described["recycle"]["problem"]["loss"]["function"]
     assert json.loads(reference.attrs["environment"])["base"]["mean"] == [1.0, 1.2, 0.8]

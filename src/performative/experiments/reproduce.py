@@ -11,9 +11,10 @@ import numpy as np
 
 from performative import steps
 from performative.experiments.files import require_writable
-from performative.experiments.settings import EXPERIMENTS, METHODS, WARMUP, cast_of
-from performative.problems.instance import Instance
+from performative.experiments.settings import EXPERIMENTS, METHODS, cast_of
+from performative.problems.instance import WARMUP, Instance
 from performative.simulation.dataset import described
+from performative.simulation.processes import check_cluster
 from performative.simulation.simulate import PARTIAL, simulate
 from performative.validation import MOST_SEED, positive, whole
 
@@ -51,13 +52,21 @@ def reproduce(
     begun = time.monotonic()
     rounds, realizations = whole("rounds", rounds, 1), whole("realizations", realizations, 1)
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
-    instances = _instances(experiment, realizations, sensitivities, seed)
+    if experiment not in EXPERIMENTS:
+        raise ValueError(f"`experiment` must be one of {sorted(EXPERIMENTS)}, but got {experiment!r}")
+    values = [float(positive("sensitivity", value)) for value in sensitivities]
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"`sensitivities` must be different numbers, at least one, but got {values}")
     unknown = [name for name in methods if name not in METHODS]
     if unknown or not methods:
         raise ValueError(f"`methods` must be among {list(METHODS)}, but got {list(methods)}")
+    if cluster is not None:
+        check_cluster(cluster)
     if out is not None:
         require_writable(out)
     checkpoints = None if out is None else out / "checkpoints"
+    draw = EXPERIMENTS[experiment].instance
+    instances = {value: [draw(seed, r, value, WARMUP) for r in range(realizations)] for value in values}
     cast = cast_of(instances, methods)
     try:
         runs = simulate(
@@ -80,19 +89,6 @@ def reproduce(
     dataset = _finished(runs, experiment, instances)
     dataset.attrs["seconds"] = time.monotonic() - begun
     return dataset
-
-
-def _instances(
-    experiment: str, realizations: int, sensitivities: Sequence[float], seed: int
-) -> dict[float, list[Instance]]:
-    """By sensitivity, the random instance of each realization."""
-    if experiment not in EXPERIMENTS:
-        raise ValueError(f"`experiment` must be one of {sorted(EXPERIMENTS)}, but got {experiment!r}")
-    values = [float(positive("sensitivity", value)) for value in sensitivities]
-    if not values or len(set(values)) < len(values):
-        raise ValueError(f"`sensitivities` must be different numbers, at least one, but got {values}")
-    draw = EXPERIMENTS[experiment].instance
-    return {value: [draw(seed, r, value, WARMUP) for r in range(realizations)] for value in values}
 
 
 def _load(path: Path) -> xr.Dataset:

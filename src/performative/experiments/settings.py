@@ -11,12 +11,11 @@ from performative.methods.paper import apda, oracle, pd_ps
 from performative.methods.protocol import Method
 from performative.methods.safe_apda import safe_apda
 from performative.problems import portfolio, regression
-from performative.problems.instance import Instance
+from performative.problems.instance import WARMUP, Instance
 from performative.simulation.worlds import Cast
 
 EXPERIMENTS: dict[str, ModuleType] = {regression.NAME: regression, portfolio.NAME: portfolio}
 METHODS = ("apda", "pd-ps", "oracle", "apda-recycle", "safe-apda")
-WARMUP = 1000
 
 
 def cast_of(instances: dict[float, list[Instance]], methods: Sequence[str] = METHODS) -> Cast:

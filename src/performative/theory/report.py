@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from performative import theory
 from performative.environments import LocationFamily
-from performative.experiments.settings import EXPERIMENTS, WARMUP
+from performative.experiments.settings import EXPERIMENTS
 from performative.problem import Problem
+from performative.problems.instance import WARMUP
 from performative.validation import MOST_SEED, positive, whole
 
 

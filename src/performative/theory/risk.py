@@ -32,6 +32,7 @@ def sensitivity(effect: ArrayLike, shift: Shift | None = None, dimension: int | 
     return float(_singular_values(effect, shift, dimension)[0])
 
 
+@in_float64
 def least_response(effect: ArrayLike, shift: Shift | None = None, dimension: int | None = None) -> float:
     """σ_min(A) = min ‖Aθ‖ over ‖θ‖ = 1, which is 0 where A has fewer rows than columns.
 
