@@ -1,4 +1,4 @@
-"""Exploration: which decisions are deployed around θ_t. Each part turns standard normal numbers into decisions."""
+"""Exploration of constant size: which decisions are deployed around θ_t (Algorithm 1, lines 4–6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Safety: what may be deployed at all. A candidate that violates a constraint is moved to a decision that meets all of them."""
+"""Safety: a candidate that violates a constraint is pulled back to a feasible decision before it is deployed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effect A of decisions on the data: learned from pairs of deployments, or known."""
+"""The effect A of decisions on the data: learned from pairs of deployments (Algorithm 1, line 7), or known."""
 
 from __future__ import annotations
 

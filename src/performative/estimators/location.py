@@ -1,4 +1,4 @@
-"""The gradient of the performative risk of a location family, with the learned effect plugged in."""
+"""The gradient of the performative risk of a location family, with the learned effect plugged in (Algorithm 1, line 8)."""
 
 from __future__ import annotations
 

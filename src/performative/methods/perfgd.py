@@ -1,4 +1,4 @@
-"""Performative gradient descent."""
+"""Performative gradient descent (Izzo, Ying, Zou 2021)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The robust primal-dual framework, for any approximate gradient of the performative risk under constraints."""
+"""The robust primal-dual framework, for any approximate gradient of the performative risk (Algorithm 1, lines 9–11)."""
 
 from __future__ import annotations
 

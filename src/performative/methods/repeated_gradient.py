@@ -1,4 +1,4 @@
-"""Repeated gradient descent."""
+"""Repeated gradient descent (Perdomo et al. 2020; Mendler-Dünner et al. 2020)."""
 
 from __future__ import annotations
 

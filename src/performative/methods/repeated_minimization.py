@@ -1,4 +1,4 @@
-"""Repeated risk minimization."""
+"""Repeated risk minimization (Perdomo et al. 2020)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descent and ascent to an equilibrium."""
+"""Descent and ascent to an equilibrium of two decision-makers (Wood, Dall'Anese 2022)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explore, regress, optimize once: the two-stage plug-in."""
+"""The two-stage plug-in (Miller, Perdomo, Zrnic 2021): explore, regress, optimize once."""
 
 from __future__ import annotations
 

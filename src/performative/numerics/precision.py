@@ -1,4 +1,4 @@
-"""Float64 arithmetic and fixed random bits, without touching the user's global JAX settings."""
+"""Float64 arithmetic and one random generator, whatever the user's global JAX settings are."""
 
 from __future__ import annotations
 

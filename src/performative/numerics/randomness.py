@@ -1,4 +1,4 @@
-"""Keys, and the standard normal numbers from which all randomness of a run is made."""
+"""Random keys, and the standard normal numbers that a simulation draws from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The minimizer of a risk over Θ with g ≤ 0, certified by its KKT residual."""
+"""The minimizer of a risk over Θ with g ≤ 0: picks a solver, and certifies the result by its KKT residual."""
 
 from __future__ import annotations
 

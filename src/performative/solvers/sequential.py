@@ -1,4 +1,4 @@
-"""A solver for the reference problems: smooth risk, constraints g(θ) ≤ 0, θ in Θ, to high accuracy, with multipliers.
+"""Smooth risks under constraints, to high accuracy and with multipliers: a sequence of convex quadratic programs.
 
 Sequential convex programming: the risk is replaced by its second-order model at the current point; constraints with a
 convex cvxpy form stay as they are, others are linearized and their curvature, weighted by the multipliers, is added to the

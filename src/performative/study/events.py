@@ -1,4 +1,4 @@
-"""What happens in a study: one class for each kind of event. Only this module knows how an event is stored as bytes.
+"""What happens in a study: one class for each kind of event (create, ask, tell, cancel, note), and how each is stored as bytes.
 
 A record is a JSON header and named arrays (see `records`); the header's `kind` says which class it is. The names of its keys are
 those of the first version, so that every file ever written can be read.

@@ -1,4 +1,4 @@
-"""What a method is, in numbers: options and arrays by their path, names of parts, and what its functions return at fixed points.
+"""Is it the same method? Options and arrays by their path, names of parts, and what its functions return at fixed points.
 
 The code of functions is not compared: it may be rewritten as long as it computes the same.
 """

@@ -1,4 +1,4 @@
-"""Events and states as bytes: a JSON header, then the raw numbers of named arrays, little-endian. No pickles."""
+"""Bytes for the file: a JSON header, then the raw numbers of named arrays, little-endian; no pickles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a study and its last snapshot in one SQLite file, as bytes whose meaning is not known here.
+"""The log of a study in one SQLite file: records chained by their digests, and the last snapshot, as bytes.
 
 A record is D ‖ S ‖ body: D is the SHA-256 digest of all records before it, concatenated, and S that of the snapshot that the
 event leaves. The file holds the digest of all records as well, so that no bit of a record or of the snapshot changes unnoticed,

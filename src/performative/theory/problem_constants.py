@@ -1,4 +1,4 @@
-"""The constants of a concrete problem in a location family."""
+"""`constants`: computes the constants of a concrete problem in a location family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Theorem 1: the constants of a problem, and the settings and bounds that follow from them."""
+"""Theorem 1: the settings and bounds that follow from the constants of a problem."""
 
 from __future__ import annotations
 

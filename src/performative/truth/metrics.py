@@ -1,4 +1,4 @@
-"""The metrics of a run: regret, violation, deviation and estimation error, also over every deployment."""
+"""The metrics of a run, summed round by round: regret, violation, deviation and estimation error, also over every deployment."""
 
 from __future__ import annotations
 
