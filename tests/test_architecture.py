@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from house_map import ROOT, SOURCE, TOP, drawn_map, map_of_readme, rooms_of_readme
 
+import performative
+
 BEHIND_THE_WALL = ("methods", "estimators", "study")
 
 
@@ -26,6 +28,8 @@ def imports(source):
                 modules = [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.Import):
                 modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+                modules = [word.value for word in node.args if isinstance(word, ast.Constant)]
             else:
                 continue
             for module in modules:
@@ -34,10 +38,16 @@ def imports(source):
 
 
 def room_of(source, module):
-    """The room that a module, or a name in it, lives in; None for a name of the package itself, such as its version."""
+    """The room that a module, or a name in it, lives in; None for the version, which is the package's own.
+
+    The package lends names of all rooms, so whoever imports it whole can reach any of them: it counts as the truth's.
+    """
     parts = module.split(".")[1:]
-    if not parts or not ((source / parts[0]).is_dir() or (source / f"{parts[0]}.py").exists()):
+    if parts == ["__version__"]:
         return None
+    if not parts or parts == ["*"]:
+        return "truth"
+    parts = performative._HOMES.get(parts[0], parts[0]).split(".")
     return parts[0] if (source / parts[0]).is_dir() else TOP
 
 
@@ -113,6 +123,10 @@ def empty_house(directory):
         "import performative.truth.optimum",
         "from performative import truth",
         "def f():\n    from performative.truth import optimum",
+        "from performative import performative_optimum",
+        "def f():\n    import performative as pf",
+        "from performative import *",
+        "import importlib\nimportlib.import_module('performative.truth.risk')",
     ],
 )
 def test_a_hole_in_the_wall_is_seen(tmp_path, room, line):

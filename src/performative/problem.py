@@ -188,7 +188,7 @@ def with_dimension(problem: Problem, required: bool = True, **lengths: int | Non
         if length is not None:
             problem = problem.of_dimension(length)
     if required and not problem._has_dimension:
-        raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
+        raise ValueError("the problem's dimension is unknown; pass `dimension=d` to Problem")
     return problem
 
 

@@ -101,7 +101,7 @@ def test_a_factor_of_one_changes_nothing():
     [
         (lambda: pf.safe_apda(problem(), forgetting=1.1), "`forgetting <= 1` must hold"),
         (lambda: pf.safe_apda(problem(), forgetting=0.0), "`forgetting > 0` must hold"),
-        (lambda: pf.apda(problem(), forgetting=0.9), "`recycle=True` must be given with `forgetting`"),
+        (lambda: pf.apda(problem(), forgetting=0.9), "`forgetting` requires `recycle=True`"),
     ],
 )
 def test_bad_factors_are_refused(make, message):

@@ -73,10 +73,37 @@ def test_the_same_data_give_the_same_file(runs, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_what_is_no_dataset_of_the_library_is_refused():
-    with pytest.raises(
-        ValueError, match=r"`dataset` must be one of `simulate`.*but got Dataset with dimensions \('x',\)"
-    ):
-        pf.plot(xr.Dataset({"a": ("x", [1.0])}))
-    with pytest.raises(ValueError, match="but got ndarray"):
-        pf.plot(np.zeros(3))
+def test_a_method_whose_numbers_stopped_being_finite_is_drawn_as_far_as_it_got(runs):
+    broken = runs.isel(variant=0).copy(deep=True)
+    broken.regret[0, :, -1] = np.nan
+    assert len(curves(pf.plot(broken), 0)) == 2
+
+
+def test_one_selected_method_is_drawn(runs):
+    alone = pf.plot(runs.isel(variant=0).sel(algorithm="apda"))
+    np.testing.assert_array_equal(
+        curves(alone, 0)[0].get_ydata(), curves(pf.plot(runs.isel(variant=0)), 0)[0].get_ydata()
+    )
+
+
+def test_a_comparison_is_drawn_whole_or_problem_by_problem():
+    rows = ("algorithm", "realization", "point")
+    dataset = xr.Dataset(
+        {
+            "deployed_regret": (rows, np.ones((1, 2, 3))),
+            "deployments": (("algorithm", "point"), np.array([[1.0, 2.0, 3.0]])),
+        },
+        {"algorithm": ["rgd"]},
+    )
+    whole = pf.plot(pf.comparison.Comparison({"one": dataset, "two": dataset}, []))
+    assert titles(whole)[:2] == ["one", "two"]
+    assert titles(pf.plot(dataset.assign_attrs(problem="one")))[0] == "one"
+
+
+def test_what_is_no_dataset_of_the_library_is_refused(runs):
+    for other in (xr.Dataset({"a": ("x", [1.0])}), runs[["regret"]], xr.Dataset({"a": ("deployment", [1.0])})):
+        with pytest.raises(ValueError, match=r"`dataset` must be a dataset of `simulate`.*but got dimensions \("):
+            pf.plot(other)
+    for other in (np.zeros(3), runs.regret):
+        with pytest.raises(ValueError, match=f"but got {type(other).__name__}"):
+            pf.plot(other)

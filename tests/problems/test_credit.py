@@ -26,9 +26,3 @@ def test_credit_is_not_convex():
     one = problems.get("credit", intercept="free")
     along = [one.risk(np.array([step, 0.0, 0.0, 4.0])) for step in (-0.1, 0.0, 0.1)]
     assert along[0] + along[2] < 2 * along[1] - 1e-3
-
-
-def test_both_spellings_of_penalized_are_taken():
-    one, other = problems.get("credit", intercept="penalized"), problems.get("credit", intercept="penalized")
-    assert one.name == other.name == "credit"
-    assert np.array_equal(one.optimum.decision, other.optimum.decision)

@@ -35,3 +35,17 @@ def test_only_states_of_safe_apda_are_stored_under_other_names():
     scales = [f".scales.{name}" for name in ("curvature", "price", "learning", "length")]
     assert stored_names((".aim", *scales)) == (".aim", ".curvature", ".price", ".learning", ".scale")
     assert stored_names((".aim", *scales[:3])) == (".aim", *scales[:3])
+
+
+def test_the_moments_of_two_stage_are_stored_where_they_were():
+    names = (".belief.effect", ".belief.key", ".belief.moments.count", ".belief.moments.cross")
+    assert stored_names(names) == (".belief.effect", ".belief.key", ".belief.count", ".belief.cross")
+
+
+def test_classes_that_happen_to_have_a_former_name_are_left_alone():
+    """Of a file that is not old: your own safety called `Pull`."""
+    for identity in (
+        {"method": "Mine", "method.safety": "Pull"},
+        {"method": "SafePrimalDual", "method.learner": "LeastSquares", "method.safety": "Pull"},
+    ):
+        assert present_identity(identity) == identity

@@ -50,7 +50,7 @@ class Trial:
             return self.candidate
         dimension = getattr(self.environment, "dimension", None)
         if dimension is None:
-            raise ValueError("the problem's dimension must be known; give Problem(..., dimension=d)")
+            raise ValueError("the problem's dimension is unknown; pass `dimension=d` to Problem")
         return self.candidate.of_dimension(dimension)
 
     def start(self) -> Any:

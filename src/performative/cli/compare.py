@@ -26,7 +26,7 @@ def compare(
         int, typer.Option(help="Samples each method may ask for, warm-up and probes included.")
     ] = 10_000,
     rounds: Annotated[
-        int | None, typer.Option(help="Run so many rounds of each method instead of equal deployments.")
+        int | None, typer.Option(help="Run this many rounds of each method instead of an equal number of deployments.")
     ] = None,
     realizations: Annotated[int, typer.Option(help="Independent runs; all methods share the noise.")] = 20,
     seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,

@@ -9,19 +9,29 @@ import typer
 
 
 def plot(
-    results: Annotated[Path, typer.Argument(help="A .nc file of simulate, reproduce, compare or study export.")],
-    out: Annotated[Path, typer.Option(help="The figure to write; its ending names the format: .png, .pdf or .svg.")],
+    results: Annotated[
+        Path, typer.Argument(help="A .nc file written by simulate, reproduce, compare or study export.")
+    ],
+    out: Annotated[Path, typer.Option(help="The figure to write; its extension sets the format: .png, .pdf or .svg.")],
 ) -> None:
     """Draw the figure of a dataset in a file."""
     import xarray as xr
 
     from performative import plotting
 
-    if out.suffix not in (".png", ".pdf", ".svg"):
+    if out.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise typer.BadParameter(f"`--out` must end in .png, .pdf or .svg, but got {out}")
+    if not out.absolute().parent.is_dir():
+        raise typer.BadParameter(f"the directory of `--out` must exist, but got {out}")
+    if not results.is_file():
+        raise typer.BadParameter(f"{results} must be a file, but does not exist")
     try:
-        with xr.open_dataset(results) as dataset:
-            plotting.save(plotting.plot(dataset.load()), out)
+        dataset = xr.load_dataset(results, engine="netcdf4")
     except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{results} must be a netCDF file, but cannot be read as one: {error}") from error
+    try:
+        figure = plotting.plot(dataset)
+    except ValueError as error:
         raise typer.BadParameter(f"{results}: {error}") from error
+    plotting.save(figure, out)
     typer.echo(f"written to {out}")

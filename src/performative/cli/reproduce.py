@@ -20,7 +20,7 @@ def demo(out: Out = Path("runs/demo")) -> None:
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="regression, portfolio or all")],
-    rounds: Annotated[int | None, typer.Option(help="T, 20 000 by default.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="T; 20,000 by default.")] = None,
     realizations: Annotated[
         int | None, typer.Option(help="Independent runs, each on its own random instance; 50 by default.")
     ] = None,

@@ -15,7 +15,7 @@ from performative.comparison.ranks import ranking
 from performative.plotting.comparison import comparison_figure
 from performative.plotting.style import save
 from performative.problems import Case
-from performative.simulation.dataset import described
+from performative.simulation import dataset as simulated
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,7 +72,9 @@ def dataset(case: Case, records: Mapping[str, Record]) -> xr.Dataset:
     variables["seconds"] = (("algorithm",), [record.seconds for record in records.values()])
     dataset = xr.Dataset(variables, {"algorithm": list(records)})
     dataset.attrs = {"problem": case.name, "title": case.title, "reference": case.reference}
-    return described(dataset)
+    dataset = simulated.described(dataset)
+    dataset["violation"].attrs |= simulated.VARIABLES["worst_violation"]
+    return dataset
 
 
 def write(comparison: Comparison, directory: Path) -> None:

@@ -178,7 +178,7 @@ class ParametricFamily:
 
     def __init__(self, family: Family, parameter: Parameter) -> None:
         if not all(hasattr(family, part) for part in ("width", "size", "draw", "log_density", "risk")):
-            raise TypeError(f"`family` must be one of performative.families, but got {family!r}")
+            raise TypeError(f"`family` must be a family such as performative.Normal, but got {family!r}")
         if not callable(parameter):
             raise TypeError(f"`parameter` must be a function of the decision, but got {parameter!r}")
         assign(self, family=family, parameter=jax_arrays(callable_node(parameter)))

@@ -69,7 +69,7 @@ def apda(
     )
     memory = memory_of(forgetting, 2 * parts["samples"])
     if memory is not None and not recycle:
-        raise ValueError(f"`recycle=True` must be given with `forgetting`, but got recycle={recycle!r}, {forgetting=}")
+        raise ValueError(f"`forgetting` requires `recycle=True`, but got recycle={recycle!r}, {forgetting=}")
     estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), True, parts.pop("warmup"), memory)
     return PrimalDual(estimator=estimator, exploration=explore, **parts)
 

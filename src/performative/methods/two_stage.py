@@ -78,6 +78,7 @@ class Survey:
 
     effect: Array
     base: Base
+    key: Array
     moments: JointMoments
 
 
@@ -162,12 +163,14 @@ class TwoStage:
         # A loop that runs once in the last round of the stage, and never in any other.
         current = (survey.effect, state.decision, state.multipliers)
         effect, theta, lam = lax.fori_loop(0, jnp.where(t == self.stage, 1, 0), optimized, current)
-        return State(t + 1, theta, lam, Survey(effect, base, moments))
+        return State(t + 1, theta, lam, Survey(effect, base, survey.key, moments))
 
     def _opened(self, state: State, x: Array, z: Array) -> State:
         effect = jnp.zeros((z.shape[1], x.shape[0])) if self.prior is None else jnp.asarray(self.prior)
         base = self.base_samples.start(self.problem.loss, self.shift, effect, x, z, state.belief.key)
-        return changed(state, round=state.round + 1, belief=Survey(effect, base, JointMoments.at(x, z)))
+        return changed(
+            state, round=state.round + 1, belief=Survey(effect, base, state.belief.key, JointMoments.at(x, z))
+        )
 
     def _regressed(self, moments: JointMoments) -> Array:
         """The effect by least squares, of data on decisions."""

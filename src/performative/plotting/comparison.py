@@ -25,7 +25,7 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
     figure.suptitle("Regret of every deployment, per deployment: mean over realizations, 10–90 % band")
     panels = figure.subplots(rows, columns, squeeze=False).reshape(-1)
     handles: dict[str, Any] = {}
-    for axes, dataset in zip(panels, results.values(), strict=False):
+    for axes, (problem, dataset) in zip(panels, results.items(), strict=False):
         for name in dataset.algorithm.values:
             m = methods.index(str(name))
             count = dataset["deployments"].sel({"algorithm": name}).values
@@ -53,7 +53,7 @@ def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
         axes.set_yscale("log")
         if np.any(np.isfinite(drawn)):  # bands that reach below 0 have no end on this scale
             axes.set_ylim(0.5 * np.nanmin(drawn), 2.0 * np.nanmax(drawn))
-        axes.set_title(dataset.attrs["problem"], fontsize=10, loc="left")
+        axes.set_title(problem, fontsize=10, loc="left")
         axes.set_xlabel("deployments")
         axes.grid(visible=True, which="major", linewidth=0.4, alpha=0.5)
     for axes in panels[len(results) :]:

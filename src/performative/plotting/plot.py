@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from performative.plotting.comparison import comparison_figure
 from performative.plotting.runs import runs_figure
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 _FORMER_NAMES = {"method": "algorithm", "round": "t"}
 
 
-def plot(dataset: xr.Dataset) -> Figure:
-    """The figure of a dataset of `simulate`, `reproduce`, `compare` or `Study.history`.
+def plot(dataset: Any) -> Figure:
+    """The figure of a dataset of `simulate`, `reproduce` or `Study.history`, or of what `compare` returns.
 
     Runs are drawn in the paper's four panels, regret, violation, deviation and estimation error, with a fifth for the regret of
     every deployment. The figure is matplotlib's: `pf.plot(runs).savefig("figure.png")`.
@@ -29,17 +30,37 @@ def plot(dataset: xr.Dataset) -> Figure:
     >>> len(pf.plot(runs).axes)
     6
     """
-    sizes = dict(getattr(dataset, "sizes", {}))
-    if "deployment" in sizes:
-        return study_figure(dataset)
-    former = {old: new for old, new in _FORMER_NAMES.items() if old in sizes}
+    import xarray as xr
+
+    if isinstance(getattr(dataset, "results", None), Mapping):  # what `compare` returns: a dataset for each problem
+        return comparison_figure(dataset.results)
+    if not isinstance(dataset, xr.Dataset):
+        raise ValueError(f"`dataset` must be {_ANY}, but got {type(dataset).__name__}")
+    former = {old: new for old, new in _FORMER_NAMES.items() if old in dataset.dims}
     if former:  # a file that an earlier version wrote
         return plot(dataset.rename(former))
-    if "point" in sizes:
-        return comparison_figure({dataset.attrs["problem"]: dataset})
-    if {"algorithm", "realization", "t"} <= set(sizes):
-        return runs_figure(dataset)
+    if "algorithm" in dataset.coords and not dataset["algorithm"].dims:  # one method, selected
+        dataset = dataset.expand_dims("algorithm")
+    for figure, dimensions, variables in _FIGURES:
+        if dimensions <= set(dataset.dims) and variables <= set(dataset.data_vars):
+            return figure(dataset)
     raise ValueError(
-        "`dataset` must be one of `simulate`, `reproduce`, `compare` or `Study.history`, but got "
-        f"{type(dataset).__name__} with dimensions {tuple(sizes)}"
+        f"`dataset` must be {_ANY}, but got dimensions {tuple(dataset.dims)} and variables {tuple(dataset.data_vars)}"
     )
+
+
+_ANY = "a dataset of `simulate`, `reproduce`, `compare` or `Study.history`"
+_FIGURES: tuple[tuple[Callable[[xr.Dataset], Figure], set[str], set[str]], ...] = (
+    (study_figure, {"deployment"}, {"decision", "deployed", "slack", "multipliers", "loss"}),
+    (
+        lambda dataset: comparison_figure({str(dataset.attrs.get("problem", "")): dataset}),
+        {"algorithm", "realization", "point"},
+        {"deployments", "deployed_regret"},
+    ),
+    (
+        runs_figure,
+        {"algorithm", "realization", "t"},
+        {"regret", "violation", "deviation", "estimation_error", "deployed_regret", "deployments"},
+    ),
+)
+"""Each figure with the dimensions and variables it needs."""

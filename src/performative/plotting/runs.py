@@ -90,9 +90,11 @@ def _draw(axes: Axes, curves: list[Curve], variable: str, handles: dict[str, Any
         values = curve.data[variable]
         if "constraint" in values.dims:
             values = values.max("constraint") if values.sizes["constraint"] else values.sum("constraint")
-        if not np.any(np.nan_to_num(values.isel(t=-1))):  # the oracle has no estimation error
+        if not np.any(np.isfinite(values) & (values != 0)):  # the oracle has no estimation error
             continue
+        values = values.where(np.isfinite(values)).dropna("t", how="all")
         rounds = curve.data["deployments"].isel(realization=0) if variable == "deployed_regret" else curve.data["t"]
+        rounds = rounds.sel(t=values["t"])
         mean = values.mean("realization").values
         low, high = values.quantile([0.1, 0.9], dim="realization").values
         signed |= bool(np.any(mean < 0))

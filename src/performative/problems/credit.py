@@ -49,7 +49,7 @@ def make(intercept: str = "penalized", strength: float = 1.0, penalty: float = 0
     Since PR(0) = log 2, ½ρ‖w‖² < log 2 (½ρ‖θ‖² if penalized), so that Θ, the ball of radius 5, requires ρ ≥ 0.06. A free
     intercept leaves Θ where ε, the `strength`, exceeds about 3, which is refused.
     """
-    if intercept not in ("penalized", "penalized", "free"):
+    if intercept not in ("penalized", "free"):
         raise ValueError(f"`intercept` must be 'penalized' or 'free', but got {intercept!r}")
     ease, rho = positive("strength", strength) * STRATEGIC, positive("penalty", penalty)
     if not rho >= LEAST_PENALTY:

@@ -39,7 +39,12 @@ class Cast(NamedTuple):
             return None
         first = next(iter(labels.values()))
         if any(set(others) != set(first) for others in labels.values()) or not first:
-            raise ValueError(f"mappings of variants must have the same keys, at least one, but got {labels}")
+            raise ValueError(f"all mappings of variants must have the same keys, at least one, but got {labels}")
+        plain = all(isinstance(label, str) for label in first) or all(
+            isinstance(label, int | float) and not isinstance(label, bool) for label in first
+        )
+        if not plain:
+            raise ValueError(f"labels of variants must be all strings or all numbers, but got {first}")
         return first
 
     def variant(self, label: Hashable) -> Cast:

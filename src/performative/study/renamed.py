@@ -16,6 +16,7 @@ _LEAVES = {
     ".scales.learning": ".learning",
     ".scales.length": ".scale",
 }
+_SURVEY = ".belief.moments."
 _OPTIONAL_LEAVES = {".belief.reservoir": ".belief.kept"}
 _SAFE_PATHS = {
     "method.exploration": "method.exploration.factor",
@@ -23,26 +24,23 @@ _SAFE_PATHS = {
 } | {f"method.{name}": f"method.learner.{name}" for name in ("prior", "structured", "overlap", "reservoir", "memory")}
 _SAFE_PREFIXES = {"method.unmoved": "method.learner.unmoved", "method.shift": "method.learner.shift"}
 _SAFE_PARTS = {"method.learner": "LeastSquares", "method.exploration": "Fading", "method.steps": "CurvatureSteps"}
-_CLASSES = {"Pull": "PullTowards", "Nearest": "NearestFeasible", "RepeatedMinimisation": "RepeatedMinimization"}
-_PARTS = ("method", "method.safety", "method.safety.pull")
+_CLASSES = {"Pull": "PullTowards", "Nearest": "NearestFeasible"}
+_PARTS = ("method.safety", "method.safety.pull")
 
 
 def stored_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names under which the leaves of a state are stored."""
-    if not _LEAVES.keys() <= set(names):
-        return names
-    first = _LEAVES | _OPTIONAL_LEAVES
-    return tuple(first.get(name, name) for name in names)
+    first = _LEAVES | _OPTIONAL_LEAVES if _LEAVES.keys() <= set(names) else {}
+    return tuple(first.get(name, name.replace(_SURVEY, ".belief.")) for name in names)
 
 
 def present_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
     """An identity as this version would store it."""
-    values = {
-        path: _CLASSES.get(value, value) if isinstance(value, str) and path in _PARTS else value
-        for path, value in identity.items()
-    }
-    if values.get("method") != "SafePrimalDual" or "method.learner" in values:
-        return values
+    if identity.get("method") == "RepeatedMinimisation":
+        return {**identity, "method": "RepeatedMinimization"}
+    if identity.get("method") != "SafePrimalDual" or "method.learner" in identity:
+        return dict(identity)
+    values = {path: _CLASSES.get(value, value) if path in _PARTS else value for path, value in identity.items()}
     return {_present_path(path): value for path, value in values.items()} | _SAFE_PARTS
 
 
