@@ -93,7 +93,7 @@ def test_all_parts_of_a_problem_must_have_one_dimension(rules, decisions, dimens
 
 def test_an_unknown_dimension_is_refused_where_it_is_needed():
     free = pf.Problem(loss, pf.Ball(1.0))
-    refused("the problem's dimension must be known", lambda: pf.apda(free).init(KEY))
+    refused("the problem's dimension is unknown", lambda: pf.apda(free).init(KEY))
 
 
 @pytest.mark.parametrize("use", ["risk", "optimum", "simulate"])

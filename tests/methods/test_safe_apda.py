@@ -90,7 +90,7 @@ def test_a_loss_with_kinks_is_refused():
         (lambda: pf.safe_apda(small()[0], exploration=0.0), "`exploration > 0` must hold"),
         (lambda: pf.safe_apda(small()[0], reservoir=0), "`reservoir` must be a whole number >= 1"),
         (lambda: pf.safe_apda(small()[0], shift=lambda a, t: a * t), "`effect` must be given with `shift`"),
-        (lambda: pf.safe_apda(pf.Problem(small_loss, pf.Ball(1.0))), "dimension must be known"),
+        (lambda: pf.safe_apda(pf.Problem(small_loss, pf.Ball(1.0))), "dimension is unknown"),
     ],
 )
 def test_bad_arguments_are_refused(call, message):

@@ -133,7 +133,7 @@ WIDE = pf.Problem(loss, pf.Box(np.zeros(4), np.ones(4)))
         (lambda p: pf.repeated_minimization(p, samples=0), "`samples` must be a whole number >= 1"),
         (lambda p: pf.repeated_minimization(p, environment=3), "whose truth is known"),
         (lambda p: pf.saddle(p, ascending=[2]), "`ascending` must be at most 1"),
-        (lambda p: pf.repeated_minimization(pf.Problem(loss, pf.Ball(1.0))), "dimension must be known"),
+        (lambda p: pf.repeated_minimization(pf.Problem(loss, pf.Ball(1.0))), "dimension is unknown"),
     ],
 )
 def test_methods_say_what_they_cannot_serve(make, message):
