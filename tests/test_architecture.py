@@ -150,7 +150,6 @@ def test_the_map_of_readme_shows_every_file():
 
 
 SPANNING = {
-    "cli/test_app.py": "the command as a whole",
     "examples/test_pricing.py": "examples/pricing",
     "experiments/test_against_numpy.py": "both experiments, once more in NumPy",
     "experiments/test_long_runs.py": "statistics of long runs",

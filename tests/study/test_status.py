@@ -60,6 +60,7 @@ def test_history_is_what_was_told(learned):
     np.testing.assert_allclose(past["loss"][7], -np.mean(samples[0] @ deployment.decisions[0]))
     assert (past["told"] >= past["asked"]).all()
     assert len(learned.plot().axes) == 4
+    assert all(past[name].attrs["description"] for name in past.variables if name != "constraint")
 
 
 def test_status_and_history_before_anything_was_told(study):

@@ -36,7 +36,7 @@ def plot(dataset: Any) -> Figure:
         return comparison_figure(dataset.results)
     if not isinstance(dataset, xr.Dataset):
         raise ValueError(f"`dataset` must be {_ANY}, but got {type(dataset).__name__}")
-    former = {old: new for old, new in _FORMER_NAMES.items() if old in dataset.dims}
+    former = {old: new for old, new in _FORMER_NAMES.items() if old in dataset.dims or old in dataset.variables}
     if former:  # a file that an earlier version wrote
         return plot(dataset.rename(former))
     if "algorithm" in dataset.coords and not dataset["algorithm"].dims:  # one method, selected

@@ -21,7 +21,7 @@ def figure(past: xr.Dataset) -> Figure:
     """Decisions, loss, slack and multipliers over the rounds of a history, as `Study.history` returns it."""
     from matplotlib.figure import Figure
 
-    rounds = past["round"].values
+    rounds = past["t"].values
     drawing = Figure(figsize=(12, 7), layout="constrained")
     drawing.suptitle(f"study {past.attrs['study']}: {past.sizes['deployment']} deployments told")
     panels: Any = drawing.subplots(2, 2, sharex=True).reshape(-1)

@@ -39,6 +39,25 @@ def rounds(events: Iterable[Event]) -> Iterator[Round]:
             yield Round(asked, event)
 
 
+MEANINGS = {
+    "deployment": ("deployment", "The number of the event that asked for it."),
+    "t": ("round t", "The round of the method."),
+    "asked": ("asked", "When its decisions were asked for, in UTC."),
+    "told": ("told", "When its samples were told, in UTC."),
+    "samples": ("samples", "How many samples each of its decisions brought."),
+    "decision": ("decision θ_t", "The method's decision, before exploration."),
+    "multipliers": ("multipliers λ_t", "The multipliers of the constraints at the time."),
+    "deployed": ("deployed decisions", "The decisions that were deployed; NaN beyond their number."),
+    "slack": (
+        "slack −g(θ)",
+        "The room that each deployed decision leaves in each constraint; negative if it violates it.",
+    ),
+    "data": ("mean of the samples", "The mean of the samples that each deployed decision brought."),
+    "loss": ("mean loss", "The mean loss of each deployed decision over its samples."),
+}
+"""What each variable of a history is."""
+
+
 @in_float64
 def history(problem: Problem, told_rounds: Iterable[Round], name: str, seed: int) -> xr.Dataset:
     """A dataset over `deployment`, the ids of those that were told.
@@ -51,7 +70,7 @@ def history(problem: Problem, told_rounds: Iterable[Round], name: str, seed: int
     rows = [
         {
             "deployment": asked.number,
-            "round": asked.round,
+            "t": asked.round,
             "asked": asked.at,
             "told": observed.at,
             "count": observed.samples.shape[1],
@@ -80,7 +99,7 @@ def history(problem: Problem, told_rounds: Iterable[Round], name: str, seed: int
     def moment(name: str) -> NDArray[Any]:
         return (plain(name, np.float64) * 1e6).astype("datetime64[us]")
 
-    return xr.Dataset(
+    past = xr.Dataset(
         {
             "decision": (("deployment", "dimension"), column("decision", d)),
             "multipliers": (("deployment", "constraint"), column("multipliers", m)),
@@ -92,13 +111,16 @@ def history(problem: Problem, told_rounds: Iterable[Round], name: str, seed: int
         },
         coords={
             "deployment": plain("deployment", np.int64),
-            "round": ("deployment", plain("round", np.int64)),
+            "t": ("deployment", plain("t", np.int64)),
             "asked": ("deployment", moment("asked")),
             "told": ("deployment", moment("told")),
             "constraint": list(problem.constraint_names),
         },
         attrs={"study": name, "seed": seed},
     )
+    for variable, (long_name, description) in MEANINGS.items():
+        past[variable].attrs |= {"long_name": long_name, "description": description}
+    return past
 
 
 def to_frame(past: xr.Dataset) -> pandas.DataFrame:
@@ -109,7 +131,7 @@ def to_frame(past: xr.Dataset) -> pandas.DataFrame:
     rows = []
     for place in range(past.sizes["deployment"]):
         one = past.isel({"deployment": place})
-        times = {name: one[name].values[()] for name in ("deployment", "round", "asked", "told", "samples")}
+        times = {name: one[name].values[()] for name in ("deployment", "t", "asked", "told", "samples")}
         for probe in range(past.sizes["probe"]):
             if np.isnan(one["loss"].values[probe]):
                 continue
