@@ -22,7 +22,7 @@ def drawn(seed: int = 0, size: int = N) -> np.ndarray:
         return np.asarray(randomness.standard_normal(randomness.new_key(seed), size))
 
 
-@pytest.mark.parametrize("size", [1, 7, 1001])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 1001])
 def test_first_numbers_do_not_depend_on_how_many_are_drawn(size):
     np.testing.assert_array_equal(drawn(0, size), drawn()[:size])
 

@@ -61,9 +61,10 @@ def test_order_of_methods_does_not_change_a_bit(small, reference):
     assert_identical(reference, again.sel({"algorithm": reference.algorithm.values}))
 
 
-def test_another_batch_size_changes_rounding_alone(small, reference):
+@pytest.mark.parametrize("batch", [1, 6])
+def test_another_batch_size_changes_rounding_alone(small, reference, batch):
     problem, world, effect = small
-    again = pf.simulate(methods(problem, effect), world, rounds=60, realizations=6, seed=3, batch=1)
+    again = pf.simulate(methods(problem, effect), world, rounds=60, realizations=6, seed=3, batch=batch)
     for name in VARIABLES:
         np.testing.assert_allclose(again[name], reference[name], rtol=1e-10, atol=1e-10)
 
