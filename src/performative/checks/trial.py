@@ -16,6 +16,7 @@ from performative.environments.protocol import Environment
 from performative.methods.protocol import Method
 from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
+from performative.problem import with_dimension
 from performative.simulation.engine import Batch, World, round_keys
 from performative.simulation.worlds import Cast, make_worlds
 
@@ -48,10 +49,8 @@ class Trial:
         """The method with its dimension known."""
         if self.candidate.problem.dimension is not None:
             return self.candidate
-        dimension = getattr(self.environment, "dimension", None)
-        if dimension is None:
-            raise ValueError("the problem's dimension is unknown; pass `dimension=d` to Problem")
-        return self.candidate.of_dimension(dimension)
+        problem = with_dimension(self.candidate.problem, environment=getattr(self.environment, "dimension", None))
+        return self.candidate.of_dimension(problem.dimension)
 
     def start(self) -> Any:
         """The state that a simulation starts with."""
