@@ -40,8 +40,20 @@ class SolverFailed(PerformativeError, RuntimeError):
     """No decision was found that meets the KKT conditions, or the convex solver gave up on the way."""
 
 
+class NotPure(PerformativeError, ValueError):
+    """A world or a method is not a function of its arguments alone, so that a compiled program would freeze what it does."""
+
+
+class SimulatorFailed(PerformativeError, RuntimeError):
+    """The simulator of a `HostWorld` raised an error, which is the cause of this one."""
+
+
 class QuadratureWarning(UserWarning):
     """A loss is averaged over a Gaussian base less accurately than the rule promises."""
+
+
+class LocalOptimumWarning(UserWarning):
+    """Regret is measured against a decision that is not known to be the best."""
 
 
 class NonFiniteWarning(RuntimeWarning):

@@ -55,6 +55,10 @@ def _described(node: Any, most: int, within: tuple[int, ...]) -> Any:
         return sorted((again(item) for item in node), key=json.dumps)
     if isinstance(node, np.ndarray | np.generic | jax.Array):
         return _array(np.asarray(node), most)
+    if isinstance(node, np.random.Generator):
+        return {"type": "Generator", "state": again(node.bit_generator.state)}
+    if isinstance(node, np.random.RandomState):
+        return {"type": "RandomState", "state": again(node.get_state(legacy=False))}
     if isinstance(node, types.MethodType):
         return {"method": again(node.__func__), "of": again(node.__self__)}
     if isinstance(node, type):

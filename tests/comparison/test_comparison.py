@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 # Every comparison here has four realizations, so that all share what is compiled.
 @functools.cache
 def small():
-    return pf.compare("gaussian-mean", ["apda", "rgd", "rrm", "confidence"], deployments=900, realizations=4)
+    return pf.compare("gaussian-mean", methods=["apda", "rgd", "rrm", "confidence"], deployments=900, realizations=4)
 
 
 def test_all_methods_have_the_same_budget_and_spend_it():
@@ -47,23 +47,23 @@ def test_what_is_measured_is_what_a_simulation_measures():
 
 
 def test_processes_do_not_change_results():
-    apart = pf.compare("gaussian-mean", ["one-point", "rgd"], deployments=300, realizations=4, workers=2)
-    here = pf.compare("gaussian-mean", ["one-point", "rgd"], deployments=300, realizations=4)
+    apart = pf.compare("gaussian-mean", methods=["one-point", "rgd"], deployments=300, realizations=4, workers=2)
+    here = pf.compare("gaussian-mean", methods=["one-point", "rgd"], deployments=300, realizations=4)
     one, other = apart.results["gaussian-mean"], here.results["gaussian-mean"]
     xr.testing.assert_identical(one.drop_vars("seconds"), other.drop_vars("seconds"))
 
 
 def test_methods_that_cannot_serve_a_problem_say_so_and_the_others_run():
-    compared = pf.compare(["spam"], ["rgd", "oracle", "score", "perfgd"], deployments=50, realizations=4)
+    compared = pf.compare(["spam"], methods=["rgd", "oracle", "score", "perfgd"], deployments=50, realizations=4)
     assert list(compared.results["spam"].algorithm.values) == ["rgd"]
     reasons = {item.method: item.reason for item in compared.skipped}
     assert "location family" in reasons["oracle"]
     assert "density must be known" in reasons["score"]
     assert "family of the data must be known" in reasons["perfgd"]
-    wide = pf.compare(["portfolio"], ["confidence"], deployments=10, realizations=4)
+    wide = pf.compare(["portfolio"], methods=["confidence"], deployments=10, realizations=4)
     assert [item.method for item in wide.skipped] == ["confidence"]
     assert "the dimension must be at most 3, but got dimension=10" in wide.skipped[0].reason
-    tiny = pf.compare(["gaussian-mean"], ["rgd", "two-stage"], deployments=50, realizations=4)
+    tiny = pf.compare(["gaussian-mean"], methods=["rgd", "two-stage"], deployments=50, realizations=4)
     assert "`deployments` must pay for a warm-up of 100" in tiny.skipped[0].reason
 
 
@@ -76,7 +76,7 @@ def test_a_mistake_in_ones_own_method_does_not_cost_the_others():
         "grows": Grows,
         "flat": Flat,
     }
-    compared = pf.compare("spam", makers, deployments=20, realizations=4)
+    compared = pf.compare("spam", methods=makers, deployments=20, realizations=4)
     assert list(compared.results["spam"].algorithm.values) == ["mine", "rgd"]
     reasons = {item.method: item.reason for item in compared.skipped}
     assert "must be a method such as" in reasons["none"]
@@ -140,7 +140,7 @@ def test_what_leaves_the_decision_set_is_marked():
         optimum=pf.performative_optimum(problem, environment),
         stable=pf.stable_point(problem, environment),
     )
-    compared = pf.compare(case, [pf.repeated_gradient, Away], deployments=20, realizations=4)
+    compared = pf.compare(case, methods=[pf.repeated_gradient, Away], deployments=20, realizations=4)
     rows = {row.method: row for row in ranking(compared.results["a/b"])}
     assert rows["Away"].deployed_regret[0] < 0
     assert rows["Away"].outside == pytest.approx(2.0)
@@ -149,7 +149,7 @@ def test_what_leaves_the_decision_set_is_marked():
 
 
 def test_functions_may_be_compared_with_names():
-    compared = pf.compare("gaussian-mean", [pf.repeated_gradient, "rgd"], deployments=10, realizations=4)
+    compared = pf.compare("gaussian-mean", methods=[pf.repeated_gradient, "rgd"], deployments=10, realizations=4)
     assert list(compared.results["gaussian-mean"].algorithm.values) == ["repeated_gradient", "rgd"]
 
 
@@ -177,7 +177,7 @@ def test_a_comparison_that_makes_no_sense_is_refused(arguments, message):
 
 
 def test_rounds_may_be_equal_instead():
-    compared = pf.compare("gaussian-mean", ["apda", "rgd"], rounds=20, realizations=4)
+    compared = pf.compare("gaussian-mean", methods=["apda", "rgd"], rounds=20, realizations=4)
     spent = compared.results["gaussian-mean"]["deployments"].isel(point=-1)
     assert float(spent.sel({"algorithm": "apda"})) == 5 + 2 * 20
     assert float(spent.sel({"algorithm": "rgd"})) == 20

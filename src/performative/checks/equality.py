@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import jax
@@ -40,9 +39,3 @@ def gap(one: Numbers, other: Numbers) -> float:
     """The largest difference, relative to the largest number."""
     largest = np.max(np.abs(other), initial=SMALL)
     return float(np.max(np.abs(one - other), initial=0.0) / largest)
-
-
-def global_random() -> dict[str, tuple[Any, ...]]:
-    """The random states that all programs share, in a form that can be compared."""
-    kind, words, *rest = np.random.get_state()  # noqa: NPY002
-    return {"numpy": (kind, np.asarray(words).tobytes(), *rest), "Python": random.getstate()}

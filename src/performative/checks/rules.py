@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.checks.equality import gap, global_random, leaves, same_bits
+from performative.checks.equality import gap, leaves, same_bits
 from performative.checks.trial import TOGETHER, Simulated, Trial
 from performative.methods.protocol import Method
 from performative.numerics.pytrees import as_node
 from performative.problem import Problem
+from performative.purity import global_random
 
 AGREEMENT = 1e-9
 """How far two ways to the same number may differ, relative to the largest number of the run."""

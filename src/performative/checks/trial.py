@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.checks.equality import Numbers, gap, global_random, leaves
+from performative.checks.equality import Numbers, gap, leaves
 from performative.environments.protocol import Environment
 from performative.methods.protocol import Method
 from performative.numerics.pytrees import as_node, pytree
@@ -19,6 +19,7 @@ from performative.numerics.randomness import new_key
 from performative.problem import with_dimension
 from performative.simulation.engine import Batch, World, round_keys
 from performative.simulation.worlds import Cast, make_worlds
+from performative.purity import global_random
 
 TOGETHER = (0, 1, 2)
 """Realizations that are simulated together."""

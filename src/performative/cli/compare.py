@@ -33,7 +33,10 @@ def compare(
     workers: Annotated[int, typer.Option(help="Processes; results do not depend on it.")] = 2,
     out: Out = Path("runs/compare"),
 ) -> None:
-    """Compare methods on problems with known answers: a ranking for each problem, and a figure of all."""
+    """Compare methods on problems with known answers: a ranking for each problem, and a figure of all.
+
+    The same command resumes an interrupted comparison.
+    """
     from performative import comparison
 
     names = [name for item in methods or [] for name in item.split(",") if name]
@@ -44,15 +47,19 @@ def compare(
     try:
         results = comparison.compare(
             problem or (),
-            names,
+            methods=names,
             deployments=deployments,
             rounds=rounds,
             realizations=realizations,
             seed=seed,
             workers=workers,
+            checkpoint=out / "checkpoints",
         )
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; finished methods are kept in {out}; run the same command to resume", err=True)
+        raise typer.Exit(130) from None
     _print_comparison(results)
     if results.results:
         comparison.write(results, out)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,14 +15,18 @@ import numpy as np
 
 from performative import __version__, problems
 from performative.comparison.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
+from performative.comparison.kept import Kept
+from performative.comparison.own_case import own_case
 from performative.comparison.results import Comparison, Record, Skipped, dataset
-from performative.environments.protocol import knows_risk
-from performative.errors import NonFiniteWarning
+from performative.environments.protocol import Environment, knows_risk
+from performative.errors import LocalOptimumWarning, NonFiniteWarning
 from performative.methods.protocol import require_method
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
+from performative.problem import Problem
 from performative.problems import Case
 from performative.simulation.processes import in_processes
+from performative.simulation.progress import ignore, progress_bar
 from performative.simulation.simulate import simulate
 from performative.simulation.worlds import rehearse
 from performative.validation import MOST_SEED, whole
@@ -35,7 +40,8 @@ POINTS = 30
 
 
 def compare(
-    problem: str | Case | Sequence[str | Case] = (),
+    problem: str | Case | Problem | Sequence[str | Case] = (),
+    world: Environment | None = None,
     methods: Sequence[Any] | Mapping[str, Any] = (),
     *,
     deployments: int = 10_000,
@@ -43,11 +49,14 @@ def compare(
     realizations: int = 20,
     seed: int = 0,
     workers: int = 1,
+    progress: bool | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Comparison:
     """Run methods on problems with the same number of deployments each, on the same noise, and measure all of them.
 
     Args:
-        problem: names of `performative.problems`, or your own `Case`s; all problems by default.
+        problem: your own problem, or names of `performative.problems` or `Case`s; all standard problems by default.
+        world: the world of your own problem.
         methods: names of built-in methods, `module:function` for your own, or such functions themselves, each a function of
             the problem that returns a method; or a mapping from names to any of these. All built-in methods by default.
         deployments: how many samples each method may ask the world for, warm-up and probes included.
@@ -55,6 +64,8 @@ def compare(
         realizations: independent runs; all methods meet the same noise in each.
         seed: the seed of all randomness.
         workers: processes that share the runs. The results do not depend on it, the seconds do.
+        progress: show a progress bar; by default if standard error is a terminal.
+        checkpoint: a directory to keep finished and begun runs in. The same call resumes an interrupted comparison.
 
     Returns:
         For each problem a dataset with dimensions (algorithm, realization, point): `regret`, `violation` (the largest of the
@@ -63,22 +74,11 @@ def compare(
         (algorithm); and which methods could not serve it, and why.
 
     >>> import performative as pf
-    >>> comparison = pf.compare("revenue", ["rgd"], deployments=50, realizations=2)
+    >>> comparison = pf.compare("revenue", methods=["rgd"], deployments=50, realizations=2)
     >>> comparison.results["revenue"].deployed_regret.dims
     ('algorithm', 'realization', 'point')
     """
-    items: list[Any] = [problem] if isinstance(problem, str | Case) else [*problem] or list(problems.names())
-    for item in items:
-        if not isinstance(item, str | Case):
-            raise TypeError(f"`problem` must be names or Cases of performative.problems, but got {item!r}")
-    cases = [problems.get(item) if isinstance(item, str) else item for item in items]
-    _require_distinct("problems", [case.name for case in cases])
-    for case in cases:
-        if not knows_risk(case.environment):
-            raise TypeError(
-                f"the environment of {case.name!r} must be one whose truth is known, such as performative.LocationFamily, "
-                f"but got {case.environment!r}"
-            )
+    cases = _cases(problem, world)
     entrants = _entrants(methods)
     deployments, realizations = whole("deployments", deployments, 1), whole("realizations", realizations, 2)
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
@@ -87,7 +87,7 @@ def compare(
     tasks = []
     for case in cases:
         tasks += [Task(case, name, own, deployments, rounds, realizations, seed) for name, own in entrants.items()]
-    outcomes = _run_all(tasks, workers)
+    outcomes = _run_all(tasks, workers, progress, None if checkpoint is None else Path(checkpoint))
     results = {}
     for case in cases:
         records = {
@@ -100,6 +100,30 @@ def compare(
             results[case.name].attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
             results[case.name].attrs |= {"deployments": deployments} if rounds is None else {"rounds": rounds}
     return Comparison(results, [outcome for outcome in outcomes if isinstance(outcome, Skipped)])
+
+
+def _cases(problem: Any, world: Any) -> list[Case]:
+    if isinstance(problem, Problem):
+        if world is None:
+            raise TypeError("`world` must be given with a problem of your own: compare(problem, world, methods)")
+        return [own_case(problem, world)]
+    if world is not None:
+        raise TypeError(
+            f"`world` goes with a performative.Problem, but `problem` is {problem!r}; pass the methods as `methods=`"
+        )
+    items: list[Any] = [problem] if isinstance(problem, str | Case) else [*problem] or list(problems.names())
+    for item in items:
+        if not isinstance(item, str | Case):
+            raise TypeError(f"`problem` must be names or Cases of performative.problems, but got {item!r}")
+    cases = [problems.get(item) if isinstance(item, str) else item for item in items]
+    _require_distinct("problems", [case.name for case in cases])
+    for case in cases:
+        if not knows_risk(case.environment):
+            raise TypeError(
+                f"the environment of {case.name!r} must be one whose truth is known, such as performative.LocationFamily, "
+                f"but got {case.environment!r}; for others call compare(problem, world, methods)"
+            )
+    return cases
 
 
 class Task(NamedTuple):
@@ -161,40 +185,58 @@ def _cost(method: Any, environment: Any) -> tuple[int, int]:
     return (first, second) if opens else (0, first)
 
 
-def _run_all(tasks: list[Task], workers: int) -> list[Record | Skipped]:
+def _run_all(
+    tasks: list[Task], workers: int, progress: bool | None, directory: Path | None
+) -> list[Record | Skipped]:
     """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
-    if workers == 1 or len(tasks) < 2:
-        return _run_group(tasks)
-    groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
-    if len(groups) < 2 * workers:
-        groups = [[task] for task in tasks]
-    largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
-    with warnings.catch_warnings():
-        # Compiled programs add up; a process that holds many of them is replaced.
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
-        outcomes = list(in_processes(_run_group, [groups[index] for index in largest_first], workers))
-    by_group = dict(zip(largest_first, outcomes, strict=True))
-    return [outcome for index in range(len(groups)) for outcome in by_group[index]]
+    show = sys.stderr.isatty() if progress is None else progress
+    with progress_bar(show, len(tasks), "methods compared") as advance:
+        if workers == 1 or len(tasks) < 2:
+            return _run_group((tasks, directory), advance)
+        groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
+        if len(groups) < 2 * workers:
+            groups = [[task] for task in tasks]
+        largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
+        outcomes = []
+        with warnings.catch_warnings():
+            # Compiled programs add up; a process that holds many of them is replaced.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+            packed = [(groups[index], directory) for index in largest_first]
+            for outcome in in_processes(_run_group, packed, workers):
+                outcomes.append(outcome)
+                advance(len(outcome))
+        by_group = dict(zip(largest_first, outcomes, strict=True))
+        return [outcome for index in range(len(groups)) for outcome in by_group[index]]
 
 
-def _run_group(tasks: list[Task]) -> list[Record | Skipped]:
+def _run_group(
+    group: tuple[list[Task], Path | None], advance: Callable[[int], None] = ignore
+) -> list[Record | Skipped]:
     """Tasks one after the other; the unit of a problem is measured once."""
+    tasks, directory = group
     scales: dict[str, Scale] = {}
     outcomes = []
     for task in tasks:
-        if task.case.name not in scales:
-            scales[task.case.name] = scale_of(task.case, task.deployments if task.rounds is None else task.rounds)
-        outcomes.append(_run(task, scales[task.case.name]))
+        kept = None if directory is None else Kept(directory, task)
+        outcome = None if kept is None else kept.finished()
+        if outcome is None:
+            if task.case.name not in scales:
+                scales[task.case.name] = scale_of(task.case, task.deployments if task.rounds is None else task.rounds)
+            outcome = _run(task, scales[task.case.name], None if kept is None else kept.checkpoint)
+            if kept is not None:
+                kept.finish(outcome)
+        outcomes.append(outcome)
+        advance(1)
     return outcomes
 
 
-def _run(task: Task, scale: Scale) -> Record | Skipped:
+def _run(task: Task, scale: Scale, checkpoint: Path | None) -> Record | Skipped:
     begun = time.monotonic()
     try:
         method = (task.own or maker(task.name))(task.case, scale)
         require_method(f"methods[{task.name!r}]", method)
         rounds, deployments = _recorded_rounds(method, task)
-        runs = _simulated(method, task, rounds)
+        runs = _simulated(method, task, rounds, checkpoint)
     except (ValueError, TypeError) as error:
         return Skipped(task.case.name, task.name, str(error))
     except Exception as error:  # a mistake in one method must not cost the results of the others
@@ -211,15 +253,16 @@ def _run(task: Task, scale: Scale) -> Record | Skipped:
         "violation": np.max(runs["violation"].values, axis=-1, initial=-np.inf),
         "deployed_violation": runs["deployed_violation"].values,
         "outside": runs["outside"].values,
-        "distance": np.linalg.norm(decision - task.case.optimum.decision, axis=-1),
+        "distance": np.sqrt(runs["deviation"].values),
         "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
     }
     return Record(variables, deployments, time.monotonic() - begun)
 
 
-def _simulated(method: Any, task: Task, rounds: list[int]) -> xr.Dataset:
+def _simulated(method: Any, task: Task, rounds: list[int], checkpoint: Path | None) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NonFiniteWarning)  # the table shows what failed
+        warnings.simplefilter("ignore", LocalOptimumWarning)  # said once for the problem
         return simulate(
             {task.name: method},
             task.case.environment,
@@ -231,4 +274,5 @@ def _simulated(method: Any, task: Task, rounds: list[int]) -> xr.Dataset:
             optimum=task.case.optimum,
             outside=True,
             progress=False,
+            checkpoint=checkpoint,
         ).isel(algorithm=0)

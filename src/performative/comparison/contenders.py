@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
+from performative.environments.protocol import knows_risk, risk_of
 from performative.loading import load
 from performative.methods.confidence_bounds import confidence_bounds
 from performative.methods.paper import apda, oracle, pd_ps
@@ -20,10 +22,16 @@ from performative.methods.safe_apda import safe_apda
 from performative.methods.score_gradient import score_gradient
 from performative.methods.two_stage import two_stage
 from performative.methods.zeroth_order import one_point, two_point
+from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import as_node
+from performative.numerics.randomness import new_key
 from performative.problem import Problem
 from performative.problems import Case
+from performative.truth.sampled import SampledRisk
 
+DRAWS = 20_000
+"""Samples that the unit of a problem is measured with, where its world only samples."""
 Maker = Callable[[Case, "Scale"], Method]
 """Makes a method for a problem, in the unit of the problem."""
 
@@ -58,18 +66,54 @@ class Scale(NamedTuple):
 
 @in_float64
 def scale_of(case: Case, deployments: int) -> Scale:
-    """The unit of a problem, from its truth."""
-    risk, problem = jax.jit(case.environment.risk(case.problem)), case.problem
-    best = jnp.asarray(case.optimum.decision)
-    curvatures = np.abs(np.linalg.eigvalsh(np.asarray(jax.jit(jax.hessian(risk))(best))))
-    points = jnp.asarray([*problem.decisions.spread(problem.dimension, 40), np.asarray(best)])
-    # The gradient in the deployed decision, of each point on the data that each point brings.
-    slopes = jax.jit(jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None)))(points, points)
+    """The unit of a problem, from its truth or, where its world only samples, from samples."""
+    problem, best = case.problem, case.center
+    points = np.asarray([*problem.decisions.spread(problem.dimension, 40), best])
+    if knows_risk(case.environment):
+        risk = jax.jit(risk_of(problem, case.environment))
+        hessian = np.asarray(jax.jit(jax.hessian(risk))(jnp.asarray(best)))
+        # The gradient in the deployed decision, of each point on the data that each point brings.
+        slopes = jax.jit(jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None)))(points, points)
+    else:
+        sampled = SampledRisk(problem, as_node(case.environment), new_key(0), jnp.ones(()), DRAWS)
+        length = float(np.median(np.linalg.norm(points - best, axis=-1))) or 1.0
+        hessian = _second_differences(jax.jit(sampled), best, 0.1 * length)
+        slopes = _slopes(jax.jit(sampled), points[:8], 0.1 * length)
     return Scale(
-        curvature=max(float(np.mean(curvatures)), 1e-3),
+        curvature=max(float(np.mean(np.abs(np.linalg.eigvalsh(hessian)))), 1e-3),
         reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.dimension)))),
         sensitivity=1.2 * float(np.max(np.linalg.norm(slopes, axis=-1))) + 1e-3,
         deployments=deployments,
+    )
+
+
+def _second_differences(risk: Callable[..., Array], at: Floats, step: float) -> Floats:
+    """The Hessian by differences, for samples that jump and so have no derivative."""
+    axes = step * np.eye(len(at))
+
+    def value(move: Floats) -> float:
+        return float(risk(jnp.asarray(at + move)))
+
+    return np.asarray(
+        [
+            [value(one + other) - value(one - other) - value(other - one) + value(-one - other) for other in axes]
+            for one in axes
+        ]
+    ) / (4 * step**2)
+
+
+def _slopes(risk: Callable[..., Array], points: Floats, step: float) -> Floats:
+    """The gradients by differences in the deployed decision, of each point on the data that it brings."""
+    axes = step * np.eye(points.shape[1])
+    return np.asarray(
+        [
+            [
+                (float(risk(jnp.asarray(x), jnp.asarray(x + a))) - float(risk(jnp.asarray(x), jnp.asarray(x - a))))
+                / (2 * step)
+                for a in axes
+            ]
+            for x in points
+        ]
     )
 
 

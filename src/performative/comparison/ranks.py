@@ -58,7 +58,7 @@ def ranking(dataset: xr.Dataset) -> list[Row]:
     those whose numbers were not finite come last.
 
     >>> import performative as pf
-    >>> comparison = pf.compare("revenue", ["rgd", "rrm"], deployments=50, realizations=2)
+    >>> comparison = pf.compare("revenue", methods=["rgd", "rrm"], deployments=50, realizations=2)
     >>> [row.rank for row in pf.comparison.ranking(comparison.results["revenue"])][0]
     1
     """

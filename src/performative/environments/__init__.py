@@ -3,8 +3,10 @@
 from performative.environments.bases import Base, Empirical, Gaussian
 from performative.environments.closed_form import ClosedForm
 from performative.environments.discrete import Bernoulli, Poisson
+from performative.environments.drifting import Drifting
 from performative.environments.families import Family, Normal, ParametricFamily
 from performative.environments.games import LocationGame
+from performative.environments.host import HostWorld
 from performative.environments.location import LocationFamily
 from performative.environments.mixture import Mixture
 from performative.environments.protocol import Environment
@@ -16,10 +18,12 @@ __all__ = [
     "Bernoulli",
     "BestResponse",
     "ClosedForm",
+    "Drifting",
     "Empirical",
     "Environment",
     "Family",
     "Gaussian",
+    "HostWorld",
     "LocationFamily",
     "LocationGame",
     "Mixture",

@@ -17,7 +17,7 @@ from performative.environments.quadrature import standard_normal_nodes
 from performative.environments.tables import from_frame, is_pandas, read_frame
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, from_samples
-from performative.numerics.pytrees import assign, pytree
+from performative.numerics.pytrees import assign, changed, pytree
 from performative.validation import finite_array, read_only, symmetric
 
 if TYPE_CHECKING:
@@ -90,6 +90,13 @@ class Gaussian:
             if values.min() > 0:  # the triangular factor costs half as many multiplications
                 factor = np.linalg.cholesky(covariance)
         assign(self, mean=mean, covariance=covariance, factor=read_only(factor))
+
+    def moved(self, **parameters: Array) -> Gaussian:
+        """The same distribution with another `mean` or `covariance` of the same shape, which may be unknowns of a program."""
+        if "covariance" in parameters:
+            covariance = jnp.asarray(parameters["covariance"])
+            parameters["factor"] = jnp.sqrt(covariance) if covariance.ndim == 1 else jnp.linalg.cholesky(covariance)
+        return changed(self, **parameters)
 
     @property
     def width(self) -> int:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeGuard
 
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import as_node, pytree
 from performative.problem import Problem
+from performative.purity import is_own
 from performative.solvers.derivatives import DecoupledRisk
 
 
 class Environment(Protocol):
     """Any world: the data that answer a decision. Its only randomness is the key.
+
+    `sample` may also take the round, `sample(key, theta, n, t)`. A world with a memory has `init(key)`, its first state, and
+    `sample(key, theta, n, state)`, which returns the samples and the next state; a round that deploys several decisions passes
+    the state from one to the next.
 
     An environment whose randomness comes from standard normal numbers may also offer `normals(n)`, how many n samples take,
     and `respond(normals, theta)`, with `sample(key, theta, n) = respond(standard_normal(key, normals(n)), theta)`; a
@@ -34,7 +42,19 @@ class Environment(Protocol):
 
 
 class KnownWorld(Environment, Protocol):
-    """A world whose truth is known: its risk can be computed."""
+    """A world whose truth is known: its risk can be computed. `sample` and `risk` suffice for your own.
+
+    >>> import jax
+    >>> import performative as pf
+    >>> class Visitors:
+    ...     def sample(self, key, theta, n):
+    ...         return jax.random.poisson(key, 100.0 - 10.0 * theta[0], (n, 1)).astype(theta.dtype)
+    ...     def risk(self, problem):  # for the loss −price · count alone
+    ...         return lambda theta, where: -theta[0] * (100.0 - 10.0 * where[0])
+    >>> problem = pf.Problem(lambda price, count: -price[0] * count[0], pf.Box([0.0], [9.0]))
+    >>> pf.performative_optimum(problem, Visitors()).decision.round(6).tolist()
+    [5.0]
+    """
 
     @property
     def width(self) -> int:
@@ -50,12 +70,49 @@ class KnownWorld(Environment, Protocol):
         """The decoupled risk (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) as a pytree; its diagonal is PR."""
 
     def check(self, problem: Problem, theta: ArrayLike | None = None) -> None:
-        """Refuse a problem that does not fit."""
+        """Refuse a problem that does not fit; your own worlds may leave it out."""
 
 
 def knows_risk(environment: Any) -> TypeGuard[KnownWorld]:
-    """Whether the truth of this environment is available to metrics and optimum: it has `risk` and `check`."""
-    return all(callable(getattr(environment, part, None)) for part in ("risk", "check"))
+    """Whether the truth of this environment is available to metrics and optimum: it has `risk(problem)`."""
+    return callable(getattr(environment, "risk", None))
+
+
+def check_fits(environment: KnownWorld, problem: Problem, theta: ArrayLike | None = None) -> None:
+    """Refuse a problem that does not fit a world whose truth is known."""
+    if callable(getattr(environment, "check", None)):
+        environment.check(problem, theta)
+        return
+    decision = np.asarray(problem.decisions.spread(problem.dimension, 1))[0] if theta is None else np.asarray(theta)
+    try:
+        risk = environment.risk(problem)
+        value = np.asarray(risk(jnp.asarray(decision), jnp.asarray(decision)))
+    except TypeError as error:
+        raise TypeError(
+            "`risk(problem)` of a world must return a function of (theta, where), the average loss of `theta` on the data "
+            f"that `where` induces, but: {error}"
+        ) from error
+    if value.shape != ():
+        raise ValueError(f"`risk(problem)(theta, where)` must return one number, but returned shape {value.shape}")
+
+
+@pytree()
+class OwnRisk:
+    """The decoupled risk of a user's world, whose `risk(problem)` need be neither a pytree nor know a default for `where`."""
+
+    problem: Problem
+    environment: Any
+
+    def __call__(self, theta: Array, where: Array | None = None) -> Array:
+        """PR(θ), or the average loss of θ on the data that `where` induces."""
+        return jnp.asarray(self.environment.risk(self.problem)(theta, theta if where is None else where))
+
+
+def risk_of(problem: Problem, environment: Any, steps: int | None = None) -> DecoupledRisk:
+    """The decoupled risk of a world whose truth is known; `steps` is the size of its quadrature grid, if not the default."""
+    if is_own(environment):
+        return OwnRisk(problem, as_node(environment))
+    return environment.risk(problem, steps) if steps else environment.risk(problem)
 
 
 @in_float64
@@ -65,5 +122,5 @@ def decoupled_risk(problem: Problem, environment: Any) -> DecoupledRisk:
         raise TypeError(
             f"`environment` must be one whose truth is known, such as performative.LocationFamily, but got {environment!r}"
         )
-    environment.check(problem)
-    return environment.risk(problem)
+    check_fits(environment, problem)
+    return risk_of(problem, environment)

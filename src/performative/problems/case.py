@@ -28,6 +28,7 @@ class Case(NamedTuple):
     `risk` is PR(θ); `stable.risk` is PR at the stable point. The last fields are what a method may be told: `shift` and `prior`,
     the structure of a structured effect and a first guess of it; `family`, the form of the density p(·; f);
     `density(z, theta)`, log p in full; `known_effect`, A of a location family. Each is None where there is none.
+    The optimum is None only for a world that moves.
 
     >>> import performative as pf
     >>> case = pf.problems.get("square-root")
@@ -41,13 +42,20 @@ class Case(NamedTuple):
     problem: Problem
     environment: KnownWorld
     risk: Callable[[Floats], float]
-    optimum: Solution
+    optimum: Solution | None
     stable: Solution | None
     shift: Shift | None = None
     prior: Floats | None = None
     family: Family | None = None
     density: Callable[[Array, Array], Array] | None = None
     known_effect: Floats | None = None
+
+    @property
+    def center(self) -> Floats:
+        """The optimum or, where there is none, a decision in the middle of Θ."""
+        if self.optimum is not None:
+            return np.asarray(self.optimum.decision)
+        return np.mean(self.problem.decisions.spread(self.problem.dimension, 32), axis=0)
 
 
 @in_float64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from performative.errors import NonFiniteWarning
 from performative.methods.protocol import Method
 from performative.simulation.jobs import Job, Piece
 from performative.simulation.worlds import Cast
+from performative.truth.metrics import Truth
 from performative.validation import whole
 
 if TYPE_CHECKING:
@@ -60,6 +61,28 @@ VARIABLES = {
     "outside": _meaning(
         "distance outside Θ", "Euclidean distance from Θ of the farthest deployment so far; 0 if none left Θ."
     ),
+    "dynamic_regret": _meaning(
+        "dynamic regret",
+        "Mean over rounds 1..t of PR_s(θ_s) − PR_s(θ*), θ* the optimum of the first recorded round that is not before s.",
+        _OF_LOSS,
+    ),
+    "regret_error": _meaning(
+        "standard error of the regret", "Standard error of `regret`, which is sampled; given θ_1..θ_t.", _OF_LOSS
+    ),
+    "deployed_regret_error": _meaning(
+        "standard error of the regret per deployment",
+        "Standard error of `deployed_regret`, which is sampled; given the decisions.",
+        _OF_LOSS,
+    ),
+    "loss": _meaning("mean loss", "Mean loss of all samples so far, at the decisions that brought them.", _OF_LOSS),
+    "loss_error": _meaning("standard error of the mean loss", "Standard error of `loss`.", _OF_LOSS),
+    "optimum": _meaning(
+        "optimum θ_PO", "What regret is measured against: the performative optimum or, in a moving world, the best fixed decision."
+    ),
+    "optimum_risk": _meaning("risk of the optimum", "PR(θ_PO), as the solver computed it.", _OF_LOSS),
+    "optimum_residual": _meaning("KKT residual", "The KKT residual of the optimum, relative to the gradient's usual size."),
+    "optimum_local": _meaning("local", "Whether the optimum is not proved to be the best decision: 1 if so, 0 if it is."),
+    "optimal_decision": _meaning("optimum of round t", "The optimum of each recorded round of a world that moves."),
     "deployments": _meaning(
         "deployments", "Samples asked of the world so far, probes and warm-up included.", "samples"
     ),
@@ -122,6 +145,7 @@ def to_dataset(cast: Cast, jobs: Sequence[Job], pieces: Sequence[Piece]) -> xr.D
         finite &= np.all(np.isfinite(variables[variable][1]), axis=-1)
     failed = np.where(np.all(finite, axis=-1), 0, np.asarray(rounds)[np.argmin(finite, axis=-1)])
     variables["failed"] = (("variant", "algorithm", "realization"), failed)
+    variables |= _optima(jobs, realizations, len(rounds))
     coordinates = {
         "algorithm": names,
         "realization": np.arange(realizations),
@@ -131,6 +155,27 @@ def to_dataset(cast: Cast, jobs: Sequence[Job], pieces: Sequence[Piece]) -> xr.D
     dataset = xr.Dataset(variables, coordinates).sel({"algorithm": list(cast.methods)})
     dataset = dataset.isel(variant=0) if labels is None else dataset.assign_coords(variant=labels)
     return described(dataset)
+
+
+def _optima(jobs: Sequence[Job], realizations: int, rounds: int) -> dict[str, Any]:
+    """What was measured against, for each variant and realization; nothing if there was nothing."""
+    rows = [row for job in jobs for row in job.worlds][:realizations]
+    truths = [[world.truth for world in column] for column in zip(*rows, strict=True)]
+    places = ("variant", "realization")
+
+    def gathered(part: Callable[[Truth], Any]) -> Any:
+        return np.asarray([[np.asarray(part(truth)) for truth in row] for row in truths])
+
+    variables: dict[str, Any] = {}
+    if all(truth.optimum is not None for row in truths for truth in row):
+        variables["optimum"] = ((*places, "coordinate"), gathered(lambda truth: truth.optimum.decision))
+        variables["optimum_risk"] = (places, gathered(lambda truth: truth.optimum.risk))
+        variables["optimum_residual"] = (places, gathered(lambda truth: truth.optimum.kkt_residual))
+        variables["optimum_local"] = (places, gathered(lambda truth: int(truth.optimum.local)))
+    if all(truth.track is not None for row in truths for truth in row):
+        decisions = gathered(lambda truth: truth.track.decisions[:rounds])
+        variables["optimal_decision"] = ((*places, "t", "coordinate"), decisions)
+    return variables
 
 
 def described(dataset: xr.Dataset) -> xr.Dataset:

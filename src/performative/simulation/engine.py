@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from performative.environments.answers import answer, initial_state, respond
 from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_lanes
 from performative.numerics.lanes.values import Same
 from performative.numerics.pytrees import pytree, same_structure
@@ -23,6 +24,8 @@ from performative.truth.metrics import Tally, Truth, record
 
 BLOCK = 8
 """Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
+WORLD = np.uint32(2**32 - 1)
+"""What is folded into the key of a realization for the first state of its world; rounds fold in t + 1."""
 FEW = 10
 """The most realizations whose warm-up is computed at once."""
 
@@ -38,10 +41,11 @@ class World:
 
 @pytree()
 class Run:
-    """One method on its way: its state and its tally."""
+    """One method on its way: its state, its tally, and the state of the world that it has acted on."""
 
     state: Any
     tally: Tally
+    world: Any = ()
 
 
 Runs = dict[str, Run]
@@ -188,7 +192,8 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
         runs = {}
         for name, method in world.methods.items():
             state = method.init(jax.random.fold_in(key, 0))
-            runs[name] = Run(state, Tally.empty(world.truth, state.decision))
+            begun = initial_state(world.environment, jax.random.fold_in(key, WORLD))
+            runs[name] = Run(state, Tally.empty(world.truth, state.decision), begun)
         return runs
 
     runs: Runs = over_lanes(begin)(world, jnp.tile(keys, variants))
@@ -253,11 +258,16 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     """Round t of one lane: ask, let the world answer, tell, count."""
     environment = world.environment
 
-    def answer(decision: Array, index: int, wanted: int) -> Array:
-        if hasattr(environment, "normals"):
-            numbers = noise.answers[index, : environment.normals(wanted)]
-            return environment.respond(numbers, decision)
-        return environment.sample(noise.keys[1 + index], decision, wanted)
+    def answers(decisions: Array, wanted: int, state: Any) -> tuple[Array, Any]:
+        samples = []
+        for index in range(decisions.shape[0]):
+            if hasattr(environment, "normals"):
+                numbers = noise.answers[index, : environment.normals(wanted)]
+                samples.append(respond(environment, numbers, decisions[index], t))
+            else:
+                drawn, state = answer(environment, noise.keys[1 + index], decisions[index], wanted, t, state)
+                samples.append(drawn)
+        return jnp.stack(samples), state
 
     after = {}
     for name, run in runs.items():
@@ -267,9 +277,10 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
         else:
             decisions = method.ask(state, noise.keys[0])
         wanted = method.wanted(state)
-        samples = jnp.stack([answer(decisions[index], index, wanted) for index in range(decisions.shape[0])])
+        samples, world_state = answers(decisions, wanted, run.world)
         next_state = method.tell(state, decisions, samples)
-        after[name] = Run(next_state, run.tally.after_round(world.truth, state.decision, decisions, wanted, t))
+        tally = run.tally.after_round(world.truth, state.decision, decisions, samples, t, noise.keys[0])
+        after[name] = Run(next_state, tally, world_state)
     return after
 
 

@@ -12,11 +12,11 @@ def ignore(rounds: int) -> None:
 
 
 class progress_bar:
-    """A progress bar over rounds, or nothing; a context that gives the function to advance it."""
+    """A progress bar over rounds or other units, or nothing; a context that gives the function to advance it."""
 
-    def __init__(self, show: bool, total: int) -> None:
+    def __init__(self, show: bool, total: int, unit: str = "rounds") -> None:
         self._bar: Any = None
-        self._total = total
+        self._total, self._unit = total, unit
         if show:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -33,7 +33,7 @@ class progress_bar:
         if self._bar is None:
             return ignore
         self._bar.start()
-        return functools.partial(self._bar.advance, self._bar.add_task("rounds", total=self._total))
+        return functools.partial(self._bar.advance, self._bar.add_task(self._unit, total=self._total))
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

@@ -6,6 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import jax
+
+from performative.environments.host import HostWorld
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import make_known
 from performative.simulation.checkpoints import resume, save
@@ -37,23 +40,35 @@ def run_job(job: Job, advance: Callable[[int], None] | None = None) -> Piece:
     report = advance or ignore
     make_known(job.plain)
     with precise():
-        batch = Batch(job.worlds, job.realizations, job.seed)
-        recorded = resume(job, batch)
-        report(batch.round - 1)
-        saved = time.monotonic()
         try:
-            for target in job.rounds[len(recorded) :]:
-                for stop in _stops(batch.round, target + 1, job.chunk):
-                    rounds = stop - batch.round
-                    batch.advance(stop)
-                    report(rounds)
-                    if time.monotonic() - saved > SAVE_EVERY:
-                        save(job, batch, recorded)
-                        saved = time.monotonic()
-                recorded.append(batch.snapshot())
-        finally:  # done, or interrupted
-            save(job, batch, recorded)
-        return recorded
+            return _run(job, report)
+        except (jax.errors.JaxRuntimeError, ValueError):
+            for row in job.worlds:
+                for world in row:
+                    if isinstance(world.environment, HostWorld):
+                        world.environment.raise_failure()
+            raise
+
+
+def _run(job: Job, report: Callable[[int], None]) -> Piece:
+    """The batch, in float64."""
+    batch = Batch(job.worlds, job.realizations, job.seed)
+    recorded = resume(job, batch)
+    report(batch.round - 1)
+    saved = time.monotonic()
+    try:
+        for target in job.rounds[len(recorded) :]:
+            for stop in _stops(batch.round, target + 1, job.chunk):
+                rounds = stop - batch.round
+                batch.advance(stop)
+                report(rounds)
+                if time.monotonic() - saved > SAVE_EVERY:
+                    save(job, batch, recorded)
+                    saved = time.monotonic()
+            recorded.append(batch.snapshot())
+    finally:  # done, or interrupted
+        save(job, batch, recorded)
+    return recorded
 
 
 def _stops(start: int, end: int, chunk: int | None) -> Iterator[int]:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from performative import __version__
+from performative.environments.host import HostWorld
 from performative.numerics.precision import in_float64
 from performative.provenance import describe
 from performative.simulation.checkpoints import finished_so_far
@@ -19,6 +20,7 @@ from performative.simulation.dataset import recorded_rounds, report_failures, to
 from performative.simulation.jobs import LANES, Job, make_jobs
 from performative.simulation.processes import check_cluster
 from performative.simulation.runner import run_jobs
+from performative.simulation.truths import Measures, samples_per_round
 from performative.simulation.worlds import Cast, make_worlds
 from performative.validation import MOST_SEED, whole
 
@@ -43,6 +45,7 @@ def simulate(
     problem: Any = None,
     optimum: Any = None,
     outside: bool = False,
+    samples: int | None = None,
     workers: int = 1,
     cluster: str | None = None,
     batch: int = LANES,
@@ -69,6 +72,8 @@ def simulate(
         problem: the problem that metrics are taken on, where it is not the one the methods know.
         optimum: the `Solution` to measure against; computed by default.
         outside: also record how far from Θ the farthest deployment was; this takes a projection for each.
+        samples: where the world only samples, how many samples measure the regret of a decision; by default about 100,000 over
+            all rounds, at most 1000 and at least 2 in one round.
         workers: processes that share the batches of realizations. The result does not depend on it.
         cluster: `dask://host:port` or `ray://host:port`, to run the batches there instead of in processes here.
         batch: realizations in one batch. Another number changes results by rounding (up to 1e-10).
@@ -80,8 +85,12 @@ def simulate(
     Returns:
         A dataset with dimensions ([variant,] algorithm, realization, t[, constraint | coordinate]) and the variables `regret`,
         `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`, `decision`,
-        `multipliers` at the recorded rounds, and `failed` ([variant,] algorithm, realization), the first recorded round whose
-        iterates were not finite, 0 if none. Each variable describes itself in its attributes; those of the dataset hold
+        `multipliers` at the recorded rounds; `optimum` with `optimum_risk`, `optimum_residual` and `optimum_local`, what regret was
+        measured against; and `failed` ([variant,] algorithm, realization), the first recorded round whose
+        iterates were not finite, 0 if none. Where the world only samples, `regret_error` and `deployed_regret_error` are the
+        standard errors of sampled regrets, and `loss` with `loss_error` is the mean loss of all samples. Where the world moves with
+        the round, `regret` is against the best fixed decision, `dynamic_regret` and `deviation` against the optima of the
+        recorded rounds, `optimal_decision`. Each variable describes itself in its attributes; those of the dataset hold
         everything needed to run it again.
 
     >>> import performative as pf
@@ -107,9 +116,12 @@ def simulate(
     if realizations is not None:
         realizations = whole("realizations", realizations, 1)
     cast = Cast(methods, environment, problem, optimum)
-    worlds = make_worlds(cast, outside)
+    samples = samples_per_round(rounds) if samples is None else whole("samples", samples, 2)
+    worlds = make_worlds(cast, Measures(recorded, samples, outside))
     realizations = realizations or len(worlds)
     directory = None if checkpoint is None else Path(checkpoint)
+    if directory is not None and any(_forgets(world.environment) for row in worlds for world in row):
+        raise ValueError("a HostWorld with a memory cannot be resumed; leave out `checkpoint`")
     jobs = make_jobs(worlds, realizations, seed, recorded, batch, chunk, directory)
     attributes = {
         "performative": __version__,
@@ -132,6 +144,10 @@ def simulate(
     if directory is not None:
         (directory / PARTIAL).unlink(missing_ok=True)
     return dataset
+
+
+def _forgets(environment: Any) -> bool:
+    return isinstance(environment, HostWorld) and environment.signature.carries_state
 
 
 def _provenance(cast: Cast) -> dict[str, str]:

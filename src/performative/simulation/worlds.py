@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,18 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from performative.environments.protocol import knows_risk
-from performative.errors import SolverFailed
+from performative.environments.answers import answer, initial_state
+from performative.environments.host import HostWorld
+from performative.environments.protocol import check_fits, knows_risk
 from performative.methods.protocol import require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
 from performative.problem import Problem, with_dimension
 from performative.provenance import describe
+from performative.purity import is_own, require_key_decides, unchanged
 from performative.simulation.engine import World
-from performative.solvers.feasibility import require_feasible
+from performative.simulation.truths import Measures, make_truths
 from performative.solvers.kkt import Solution
 from performative.truth.metrics import Truth
-from performative.truth.optimum import performative_optimum
 
 
 class Cast(NamedTuple):
@@ -77,11 +77,8 @@ class Cast(NamedTuple):
         return methods | {"environment": self.environment, "problem": self.problem, "optimum": self.optimum}
 
 
-def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
-    """For each instance its worlds, one per variant; a cast without variants has one.
-
-    With `outside`, the truth also measures how far from Θ deployments are.
-    """
+def make_worlds(cast: Cast, measures: Measures | None = None) -> list[list[World]]:
+    """For each instance its worlds, one per variant; a cast without variants has one. Without `measures`, no optimum is found."""
     methods = cast.methods
     if not isinstance(methods, Mapping) or not methods or not all(isinstance(name, str) for name in methods):
         raise ValueError(
@@ -94,22 +91,19 @@ def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
         raise ValueError(f"all variants must have the same number of instances, but got {sorted(lengths)}")
     count = max(lengths, default=1)
     rows = [[_checked(variant.instance(index)) for variant in variants] for index in range(count)]
-    for method in rows[0][0].methods.values():  # all instances and variants have the structure of the first
-        rehearse(method, rows[0][0].environment)
-    rows = _solved(rows)
-    parts = [part for row in rows for part in row]
-    grids = {
-        part.environment.coarse_enough(part.problem) if hasattr(part.environment, "coarse_enough") else None
-        for part in parts
-    }
-    steps = None if None in grids else max(grid for grid in grids if grid)  # one grid, which will do for all instances
-    return [[_world(part, steps, outside) for part in row] for row in rows]
+    first = rows[0][0]
+    for name, method in first.methods.items():  # all instances and variants have the structure of the first
+        rehearse(method, first.environment, f"methods[{name!r}]")
+    truths = make_truths([[(part.problem, part.environment, part.optimum) for part in row] for row in rows], measures)
+    return [
+        [_world(part, truth) for part, truth in zip(row, beside, strict=True)]
+        for row, beside in zip(rows, truths, strict=True)
+    ]
 
 
-def _world(part: Cast, steps: int | None, outside: bool) -> World:
+def _world(part: Cast, truth: Truth) -> World:
     nodes = {name: as_node(method) for name, method in part.methods.items()}
-    environment = as_node(part.environment)
-    return World(nodes, environment, Truth.of(part.problem, environment, part.optimum, steps, outside))
+    return World(nodes, as_node(part.environment), truth)
 
 
 def _checked(part: Cast) -> Cast:
@@ -131,28 +125,10 @@ def _checked(part: Cast) -> Cast:
     if part.optimum is not None:
         _check_optimum(part.optimum, problem)
     if knows_risk(environment):
-        environment.check(problem)
+        check_fits(environment, problem)
     for name, method in methods.items():
         _check_names(name, method, problem)
     return Cast(methods, environment, problem, part.optimum)
-
-
-def _solved(rows: list[list[Cast]]) -> list[list[Cast]]:
-    """The same parts with their optima; what is the same problem in the same world is solved once."""
-    solutions: dict[tuple[int, int], Solution | None] = {}
-
-    def solved(part: Cast) -> Cast:
-        if not knows_risk(part.environment):
-            require_feasible(part.problem)
-            return part
-        if part.optimum is not None:
-            return part
-        place = (id(part.problem), id(part.environment))
-        if place not in solutions:
-            solutions[place] = _optimum_or_none(part.problem, part.environment)
-        return part._replace(optimum=solutions[place])
-
-    return [[solved(part) for part in row] for row in rows]
 
 
 def _check_optimum(optimum: Any, problem: Problem) -> None:
@@ -166,30 +142,50 @@ def _check_optimum(optimum: Any, problem: Problem) -> None:
         )
 
 
-def rehearse(method: Any, environment: Any) -> list[int]:
-    """How many deployments the first two rounds take; nothing is computed, and parts that do not fit are refused."""
+def rehearse(method: Any, environment: Any, name: str = "the method") -> list[int]:
+    """How many deployments the first two rounds take; parts that do not fit or are not pure are refused."""
     costs = []
 
     def two_rounds(key: Any) -> Any:
-        state = method.init(key)
-        for _ in range(2):  # a warm-up and a round
+        state, moved = method.init(key), initial_state(environment, key)
+        for t in range(2):  # a warm-up and a round
             decisions, wanted = method.ask(state, key), method.wanted(state)
             if decisions.ndim != 2 or decisions.shape[1] != method.problem.dimension:
                 raise ValueError(
                     f"`ask` must return decisions (b, {method.problem.dimension}), but returned {decisions.shape}"
                 )
             costs.append(int(decisions.shape[0]) * int(wanted))
-            samples = jnp.stack([environment.sample(key, decision, wanted) for decision in decisions])
-            if samples.ndim != 3 or samples.shape[1] != wanted:
-                raise ValueError(
-                    "`environment.sample(key, theta, n)` must return samples (n, k), "
-                    f"but returned {samples.shape[1:]} for n={wanted}"
-                )
-            state = method.tell(state, decisions, samples)
+            samples = []
+            for decision in decisions:
+                drawn, moved = answer(environment, key, decision, wanted, t, moved)
+                if drawn.ndim != 2 or drawn.shape[0] != wanted:
+                    raise ValueError(
+                        "`environment.sample(key, theta, n)` must return samples (n, k), "
+                        f"but returned {drawn.shape} for n={wanted}"
+                    )
+                samples.append(drawn)
+            state = method.tell(state, decisions, jnp.stack(samples))
         return state
 
-    jax.eval_shape(two_rounds, new_key(0))
+    with unchanged({name: method, "the environment": environment}):
+        if is_own(environment) or isinstance(environment, HostWorld):
+            _draw_by_hand(method, environment)
+        jax.eval_shape(two_rounds, new_key(0))
     return costs
+
+
+def _draw_by_hand(method: Any, environment: Any) -> None:
+    """Call a user's world outside of any program, where it must answer by its key alone."""
+    key = new_key(0)
+    decision, wanted = jax.jit(lambda key: method.ask(method.init(key), key))(key)[0], method.wanted(method.init(key))
+
+    def draw(key: Any) -> Any:
+        return answer(environment, key, decision, wanted, 1, initial_state(environment, key))[0]
+
+    if isinstance(environment, HostWorld):
+        draw(key)
+    else:
+        require_key_decides("the environment", draw, key, jax.random.fold_in(key, 1))
 
 
 def _only_problem(methods: Mapping[str, Any]) -> Problem:
@@ -207,14 +203,6 @@ def _only_problem(methods: Mapping[str, Any]) -> Problem:
                 f"methods must know the same problem, but {first!r} and {name!r} differ; choose one with `problem=`"
             )
     return methods[first].problem.of_dimension(sizes[0]) if sizes else methods[first].problem
-
-
-def _optimum_or_none(problem: Problem, environment: Any) -> Solution | None:
-    try:
-        return performative_optimum(problem, environment)
-    except SolverFailed as error:
-        warnings.warn(f"regret is not measured: no optimum was found ({error}); pass `optimum=`", stacklevel=5)
-        return None
 
 
 def _check_names(name: str, method: Any, problem: Problem) -> None:

@@ -35,7 +35,7 @@ def minimize(
         model = risk(theta)
         hessians.append(model.hessian)
         try:
-            target, lam = _subproblem(problem, theta, lam, model)
+            target, lam = subproblem(problem, theta, lam, model)
         except SolverFailed:
             if best.residual < np.inf:
                 break
@@ -83,7 +83,7 @@ def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -
     return best
 
 
-def _subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tuple[Floats, Floats]:
+def subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tuple[Floats, Floats]:
     import cvxpy as cp
 
     x = cp.Variable(problem.dimension)

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.environments.protocol import Environment, KnownWorld, knows_risk
+from performative.environments.protocol import KnownWorld, risk_of
 from performative.numerics.expectations import QuadraticForm
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.sets import DecisionSet
 from performative.solvers.kkt import Solution
+from performative.truth.sampled import MovingExcess, SampledExcess
 
 
 @pytree()
@@ -32,38 +33,69 @@ class Excess:
 
 
 @pytree()
+class Track:
+    """The optima (R, d) of the recorded rounds (R,) of a world that moves."""
+
+    rounds: Array
+    decisions: Array
+
+    def at(self, t: Array) -> Array:
+        """The optimum of the first recorded round that is not before t."""
+        later = jnp.sum(jnp.asarray(self.rounds) < t)
+        return jnp.asarray(self.decisions)[jnp.minimum(later, self.decisions.shape[0] - 1)]
+
+
+@pytree("observed")
 class Truth:
     """What the world knows and methods do not: the problem to measure on, the excess risk over the optimum, the optimum.
 
-    `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured. `decisions` is
-    Θ if the distance of deployments from Θ is measured too, which takes a projection for each.
+    `excess` and `optimum` are None where nobody knows or samples them; then only the constraints are measured. In a world that
+    moves, `optimum` is the best fixed decision and `track` holds the optima of the recorded rounds. `decisions` is Θ if the
+    distance of deployments from Θ is measured too, which takes a projection for each. `observed` says that the losses of the
+    samples are averaged.
     """
 
     problem: Problem
-    excess: Excess | QuadraticForm | None
+    excess: Excess | QuadraticForm | SampledExcess | MovingExcess | None
     optimum: Solution | None
     decisions: DecisionSet | None = None
+    track: Track | None = None
+    observed: bool = False
 
     @staticmethod
-    def of(
-        problem: Problem,
-        environment: Environment,
-        optimum: Solution | None,
-        steps: int | None = None,
-        outside: bool = False,
-    ) -> Truth:
-        """The truth about a problem in an environment; `steps` is the size of its quadrature grid, if not the default."""
-        decisions = problem.decisions if outside else None
-        if optimum is None or not knows_risk(environment):
-            return Truth(problem, None, None, decisions)
-        return Truth(problem, _excess(problem, environment, optimum, steps), optimum, decisions)
+    def known(problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None = None) -> Truth:
+        """The truth about a problem in a world that knows it; `steps` is the size of its quadrature grid, if not the default."""
+        return Truth(problem, _excess(problem, environment, optimum, steps), optimum)
+
+    def excess_at(self, theta: Array, t: Array, key: Array, index: int = 0) -> tuple[Array, Array | None]:
+        """The excess risk of θ in round t and, where it is sampled, the square of its standard error.
+
+        `key` is that of the round, and `index` tells apart what is sampled in one round.
+        """
+        if self.excess is None or self.optimum is None:
+            return jnp.full((), jnp.nan), None
+        if isinstance(self.excess, SampledExcess):
+            return self.excess(theta, self.optimum.decision, t, _measuring(key, index))
+        if isinstance(self.excess, MovingExcess):
+            return self.excess(theta, self.optimum.decision, t), None
+        return self.excess(theta), None
+
+    def behind_at(self, theta: Array, t: Array, key: Array) -> Array:
+        """The excess risk of θ over the optimum of the recorded round that t leads up to."""
+        assert self.track is not None
+        if isinstance(self.excess, SampledExcess):
+            return self.excess(theta, self.track.at(t), t, _measuring(key, 0))[0]
+        assert isinstance(self.excess, MovingExcess)
+        return self.excess(theta, self.track.at(t), t)
 
 
 @functools.partial(jax.jit, static_argnames="steps")
 def _excess(problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None) -> Excess | QuadraticForm:
-    risk = environment.risk(problem, steps) if steps else environment.risk(problem)
+    risk = risk_of(problem, environment, steps)
     form = QuadraticForm.of(risk, optimum.decision)
-    return Excess(risk, risk(optimum.decision)) if form is None else changed(form, value=jnp.zeros(()))
+    if form is not None:
+        return changed(form, value=jnp.zeros(()))
+    return Excess(risk, risk(optimum.decision))
 
 
 @pytree()
@@ -71,7 +103,8 @@ class Tally:
     """Running sums over the rounds of one method; their size does not depend on the number of rounds.
 
     `deployed_violation` holds the largest violation of each constraint so far, `outside` the largest distance of a deployment
-    from Θ, `decision` the last θ_t.
+    from Θ, `decision` the last θ_t. `extra` holds the sums that only some worlds need: squared standard errors of sampled
+    regrets, regret against optima that move, and observed losses.
     """
 
     regret: Array
@@ -81,22 +114,45 @@ class Tally:
     outside: Array
     deployments: Array
     decision: Array
+    extra: dict[str, Array]
 
     @staticmethod
     def empty(truth: Truth, decision: Array) -> Tally:
         """Before anything is deployed."""
         zero = jnp.zeros(())
         nothing = jnp.zeros(len(truth.problem.constraint_names))
-        return Tally(zero, nothing, zero, nothing, zero, zero, decision)
+        extra = {}
+        if isinstance(truth.excess, SampledExcess):
+            extra |= {"regret_variance": zero, "deployed_variance": zero}
+        if truth.track is not None:
+            extra["dynamic_regret"] = zero
+        if truth.observed:
+            extra |= {"loss": zero, "squared_loss": zero}
+        return Tally(zero, nothing, zero, nothing, zero, zero, decision, extra)
 
-    def after_round(self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array) -> Tally:
-        """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `wanted` samples each.
+    def after_round(
+        self, truth: Truth, theta: Array, decisions: Array, samples: Array, t: Array, key: Array
+    ) -> Tally:
+        """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `samples` (b, n, k).
 
-        The warm-up, round 0, counts as deployments, but not for the regret of θ_t.
+        The warm-up, round 0, counts as deployments, but not for the regret of θ_t. What is sampled is sampled with `key`.
         """
-        weight = jnp.minimum(t, 1)
-        excess = truth.excess or (lambda theta: jnp.full((), jnp.nan))
-        deployed = sum((wanted * excess(decision) for decision in decisions), start=jnp.zeros(()))
+        weight, wanted = jnp.minimum(t, 1), samples.shape[1]
+        excess, variance = truth.excess_at(theta, t, key)
+        deployed, extra = jnp.zeros(()), dict(self.extra)
+        for index, decision in enumerate(decisions):
+            value, uncertain = truth.excess_at(decision, t, key, index + 1)
+            deployed = deployed + wanted * value
+            if "deployed_variance" in extra and uncertain is not None:
+                extra["deployed_variance"] = extra["deployed_variance"] + wanted**2 * uncertain
+        if "regret_variance" in extra and variance is not None:
+            extra["regret_variance"] = extra["regret_variance"] + weight * variance
+        if truth.track is not None:
+            extra["dynamic_regret"] = extra["dynamic_regret"] + weight * truth.behind_at(theta, t, key)
+        if truth.observed:
+            losses = _losses(truth.problem, decisions, samples)
+            extra["loss"] = extra["loss"] + jnp.sum(losses)
+            extra["squared_loss"] = extra["squared_loss"] + jnp.sum(losses**2)
         worst, outside = self.deployed_violation, self.outside
         for decision in decisions:
             worst = jnp.maximum(worst, truth.problem.g(decision))
@@ -104,14 +160,25 @@ class Tally:
                 apart = decision - truth.decisions.project(decision)
                 outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
         return Tally(
-            regret=self.regret + weight * excess(theta),
+            regret=self.regret + weight * excess,
             violation=self.violation + weight * truth.problem.g(theta),
             deployed_regret=self.deployed_regret + deployed,
             deployed_violation=worst,
             outside=outside,
             deployments=self.deployments + wanted * decisions.shape[0],
             decision=theta,
+            extra=extra,
         )
+
+
+def _measuring(key: Array, index: int) -> Array:
+    """The key for what is sampled to measure, apart from those that the round itself uses."""
+    return jax.random.fold_in(key, np.uint32(2**32 - 1 - index))
+
+
+def _losses(problem: Problem, decisions: Array, samples: Array) -> Array:
+    """The losses (b, n) of all samples at the decisions that brought them."""
+    return jax.vmap(lambda theta, z: jax.vmap(functools.partial(problem.loss, theta))(z))(decisions, samples)
 
 
 def record(truth: Truth, tally: Tally, state: Any, effect: Array | None, t: Array) -> dict[str, Array]:
@@ -132,8 +199,19 @@ def record(truth: Truth, tally: Tally, state: Any, effect: Array | None, t: Arra
     }
     if truth.decisions is not None:
         recorded["outside"] = tally.outside
-    if truth.optimum is not None:
-        recorded["deviation"] = jnp.sum((tally.decision - truth.optimum.decision) ** 2)
+    best = None if truth.optimum is None else truth.optimum.decision
+    if truth.track is not None:
+        best = truth.track.at(t)
+        recorded["dynamic_regret"] = tally.extra["dynamic_regret"] / t
+    if best is not None:
+        recorded["deviation"] = jnp.sum((tally.decision - best) ** 2)
+    if "regret_variance" in tally.extra:
+        recorded["regret_error"] = jnp.sqrt(tally.extra["regret_variance"]) / t
+        recorded["deployed_regret_error"] = jnp.sqrt(tally.extra["deployed_variance"]) / tally.deployments
+    if truth.observed:
+        mean = tally.extra["loss"] / tally.deployments
+        spread = jnp.maximum(tally.extra["squared_loss"] / tally.deployments - mean**2, 0.0)
+        recorded["loss"], recorded["loss_error"] = mean, jnp.sqrt(spread / tally.deployments)
     estimate = getattr(getattr(state, "belief", None), "effect", None)
     if effect is not None and estimate is not None and np.shape(estimate) == np.shape(effect):
         recorded["estimation_error"] = jnp.sum((estimate - effect) ** 2)

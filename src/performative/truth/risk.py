@@ -6,28 +6,33 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from performative.environments.protocol import Environment, KnownWorld, knows_risk
+from performative.environments.answers import signature_of
+from performative.environments.protocol import Environment, KnownWorld, check_fits, knows_risk, risk_of
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
 from performative.problem import Problem, with_dimension
+from performative.purity import is_own, require_key_decides, unchanged
+from performative.truth.sampled import Risk
 from performative.validation import finite_array, whole
 
 
 @in_float64
 def performative_risk(
     problem: Problem, environment: Environment, theta: ArrayLike, samples: int = 100_000, seed: int = 0
-) -> float:
+) -> Risk:
     """PR(θ) = E_{Z∼D(θ)} ℓ(θ; Z).
 
     Exact on a location family where the loss is quadratic in the data or the base is empirical. For other losses on a
     Gaussian base it is a quadrature, with an error relative to the standard deviation of the loss: below 10⁻⁵ for data
     of one number, and for analytic losses on data of two or three numbers; of order 10⁻³ for losses with kinks on data of
     two numbers or more, and for any loss on data of more than three. A second rule checks this, and a `QuadratureWarning`
-    says if the loss is too steep for it. For any other environment it is the average over `samples` draws with `seed`.
+    says if the loss is too steep for it. For any other environment it is the average over `samples` draws with `seed`, and
+    `.standard_error` of the result says how far off it may be.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -43,11 +48,50 @@ def performative_risk(
         )
     problem = problem.of_dimension(theta.shape[0])
     if knows_risk(environment):
-        environment.check(problem, theta)
-        return float(_exact_risk(problem, environment, theta))
-    z = environment.sample(new_key(seed), theta, whole("samples", samples, 1))
+        check_fits(environment, problem, theta)
+        return Risk(float(_exact_risk(problem, as_node(environment), theta)))
+    require_still(environment)
+    samples = whole("samples", samples, 1)
+    z = drawn(problem, environment, new_key(seed), theta, samples)
+    losses = np.asarray(jax.vmap(functools.partial(problem.loss, theta))(z))
+    error = np.std(losses, ddof=1) / np.sqrt(samples) if samples > 1 else np.inf
+    return Risk(float(np.mean(losses)), float(error))
+
+
+def drawn(problem: Problem, environment: Environment, key: Array, theta: Array, samples: int) -> Array:
+    """Samples (n, k) at θ, refused if they do not fit."""
+    z = jnp.asarray(environment.sample(key, theta, samples))
+    if z.ndim != 2 or z.shape[0] != samples:
+        raise ValueError(
+            f"`environment.sample(key, theta, n)` must return samples (n, k), but returned {z.shape} for n={samples}"
+        )
     problem.check_samples(z.shape[-1])
-    return float(jnp.mean(jax.vmap(functools.partial(problem.loss, theta))(z)))
+    return z
+
+
+def require_samples(problem: Problem, environment: Environment, key: Array) -> None:
+    """Refuse a world whose samples at a decision do not fit the problem, or are not a function of the key."""
+    theta = jnp.asarray(problem.decisions.spread(problem.dimension, 1)[0])
+    with unchanged({"the environment": environment}):
+        drawn(problem, environment, key, theta, 8)
+        if is_own(environment):
+            other = jax.random.fold_in(key, 1)
+            require_key_decides("the environment", lambda each: environment.sample(each, theta, 8), key, other)
+
+
+def require_still(environment: Environment) -> None:
+    """Refuse a world whose risk depends on the round or on a state."""
+    signature = signature_of(environment)
+    if signature.takes_round:
+        raise TypeError(
+            f"{type(environment).__name__} changes from round to round, so that there is a risk for each round; ask for that "
+            "of one round: of a Drifting world, world.at(t)"
+        )
+    if signature.carries_state:
+        raise TypeError(
+            f"the risk of a decision must not depend on what was deployed before, but {type(environment).__name__} carries "
+            "a state; simulate it instead"
+        )
 
 
 @pytree()
@@ -59,7 +103,7 @@ class TrueRisk:
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the average loss of θ on the data that `where` induces."""
-        return self.environment.risk(self.problem)(theta, where)
+        return risk_of(self.problem, self.environment)(theta, where)
 
 
 def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
@@ -67,15 +111,16 @@ def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
     if not knows_risk(environment):
+        require_still(environment)
         raise TypeError(
-            "the optimum needs an environment whose truth is known, such as performative.LocationFamily, "
-            f"but got {type(environment).__name__}"
+            "an environment whose truth is known is needed, such as performative.LocationFamily, but "
+            f"{type(environment).__name__} only samples"
         )
     problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
-    environment.check(problem)
-    return TrueRisk(problem, environment)
+    check_fits(environment, problem)
+    return TrueRisk(problem, as_node(environment))
 
 
 @jax.jit
 def _exact_risk(problem: Problem, environment: KnownWorld, theta: Array) -> Array:
-    return environment.risk(problem)(theta)
+    return risk_of(problem, environment)(theta)

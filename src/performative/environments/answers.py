@@ -1,0 +1,70 @@
+"""How a world is asked: it may take the round, and it may carry a state from one deployment to the next."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+from jax import Array
+
+PyTree = Any
+
+
+class Signature(NamedTuple):
+    """What `sample` takes besides the key, the decision and n."""
+
+    takes_round: bool
+    carries_state: bool
+
+
+def signature_of(environment: Any) -> Signature:
+    """Read off the names of the arguments of `sample`: `t` is the round, `state` the state; the latter needs `init(key)`.
+
+    A world whose arguments do not say it has an attribute `signature`.
+    """
+    if isinstance(getattr(environment, "signature", None), Signature):
+        return environment.signature
+    sample = getattr(environment, "sample", None)
+    if not callable(sample):
+        raise TypeError(f"`environment` must have sample(key, theta, n), but got {environment!r}")
+    names = _names(sample)
+    carries_state = "state" in names
+    if carries_state != callable(getattr(environment, "init", None)):
+        raise TypeError(
+            "a world with a state must have both init(key) and sample(key, theta, n, state), which returns the samples and "
+            f"the next state, but {type(environment).__name__} has sample({', '.join(names)}) "
+            f"and {'no' if carries_state else 'an'} init"
+        )
+    return Signature("t" in names, carries_state)
+
+
+def initial_state(environment: Any, key: Array) -> PyTree:
+    """The state that a world starts in; an empty tuple for a world without one."""
+    return environment.init(key) if signature_of(environment).carries_state else ()
+
+
+def answer(environment: Any, key: Array, theta: Array, n: int, t: Array | int, state: PyTree) -> tuple[Array, PyTree]:
+    """n samples (n, k) at θ in round t, and the next state."""
+    signature = signature_of(environment)
+    extra: dict[str, Any] = {"t": t} if signature.takes_round else {}
+    if not signature.carries_state:
+        return environment.sample(key, theta, n, **extra), state
+    answered = environment.sample(key, theta, n, state=state, **extra)
+    if not isinstance(answered, tuple) or len(answered) != 2:
+        raise TypeError(
+            "`sample` of a world with a state must return the samples and the next state, "
+            f"but returned {type(answered).__name__}"
+        )
+    return answered
+
+
+def respond(environment: Any, normals: Array, theta: Array, t: Array | int) -> Array:
+    """The samples that a world makes from standard normal numbers in round t."""
+    return environment.respond(normals, theta, **({"t": t} if "t" in _names(environment.respond) else {}))
+
+
+def _names(function: Any) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # a builtin without a signature takes what every world takes
+        return []

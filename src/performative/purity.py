@@ -1,0 +1,104 @@
+"""Purity: a world or a method must be a function of its arguments alone, or a compiled program would freeze what it does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from performative.errors import NotPure
+from performative.provenance import describe
+
+REMEDY = (
+    "draw from the key alone (jax.random.normal(key, …)), or wrap a simulator in NumPy or plain Python as "
+    "performative.HostWorld(sample) with sample(rng, theta, n)"
+)
+
+
+def global_random() -> dict[str, tuple[Any, ...]]:
+    """The random states that all programs share, in a form that can be compared."""
+    kind, words, *rest = np.random.get_state()  # noqa: NPY002
+    return {
+        "numpy": (kind, np.asarray(words).tobytes(), *rest),
+        "Python": random.getstate(),
+    }
+
+
+@contextlib.contextmanager
+def unchanged(things: Mapping[str, Any], remedy: str = REMEDY) -> Iterator[None]:
+    """Refuse what happens inside if it changes a global random state, or what one of these `things` is made of.
+
+    That is everything its functions read: attributes, globals and what they close over.
+    """
+    if all(getattr(thing, "runs_on_host", False) for thing in things.values()):
+        yield
+        return
+    before, made_of = global_random(), {name: _made_of(thing) for name, thing in things.items()}
+    yield
+    after = global_random()
+    for name in before:
+        if before[name] != after[name]:
+            raise NotPure(f"{_listed(things)} must be pure, but changed the global random state of {name}; {remedy}")
+    for name, thing in things.items():
+        different = _difference(made_of[name], _made_of(thing))
+        if different is not None:
+            raise NotPure(
+                f"{name} must be pure, but a call changed {different}: a compiled program would run this once and never "
+                f"again; {remedy}"
+            )
+
+
+def require_key_decides(name: str, draw: Any, key: Array, other: Array) -> None:
+    """Refuse `draw(key)` that gives two answers to one key, or the same varied numbers to two keys."""
+    first, again, second = (np.asarray(draw(each)) for each in (key, key, other))
+    if first.shape != again.shape or not np.array_equal(first, again, equal_nan=True):
+        raise NotPure(
+            f"{name} must give the same samples for the same key, but two calls differ: it has randomness or a memory of its "
+            f"own, which a compiled program would freeze; {REMEDY}"
+        )
+    varied = len(first) > 1 and len(np.unique(first, axis=0)) > 1
+    if varied and np.array_equal(first, second, equal_nan=True):
+        raise NotPure(
+            f"{name} must draw with its key, but two keys gave the same {len(first)} different samples, so that every round "
+            f"would see the same noise; {REMEDY}"
+        )
+
+
+def is_own(thing: Any) -> bool:
+    """Whether an object is of a class from outside the library."""
+    return not type(thing).__module__.startswith("performative.")
+
+
+def _made_of(thing: Any) -> Any:
+    if getattr(thing, "runs_on_host", False):  # a HostWorld may do as it likes
+        return None
+    if not jax.tree_util.all_leaves([thing]) and not is_own(thing):
+        return describe(thing)
+    return describe(getattr(thing, "__dict__", {})) | {"class": describe(type(thing))}
+
+
+def _difference(before: Any, after: Any, path: str = "") -> str | None:
+    """Where two descriptions differ first."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted({*before, *after}, key=str):
+            if name not in before or name not in after:
+                return f"`{path}{name}`"
+            found = _difference(before[name], after[name], f"{path}{name}.")
+            if found is not None:
+                return found
+        return None
+    same = json.dumps(before, default=repr) == json.dumps(after, default=repr)
+    where = path.rstrip(".")
+    if same:
+        return None
+    return "something that its functions read" if where in ("", "class") else f"`{where}`"
+
+
+def _listed(things: Mapping[str, Any]) -> str:
+    return " and ".join(things)

@@ -1,0 +1,147 @@
+"""What a simulation measures against: the optimum of every problem in its world, computed, sampled or given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from performative.environments.answers import signature_of
+from performative.environments.protocol import KnownWorld, knows_risk
+from performative.errors import LocalOptimumWarning, SolverFailed
+from performative.numerics.arrays import Floats
+from performative.numerics.pytrees import as_node, changed
+from performative.numerics.randomness import new_key
+from performative.problem import Problem
+from performative.solvers.feasibility import require_feasible
+from performative.solvers.kkt import Solution
+from performative.solvers.minimum import minimum
+from performative.truth.metrics import Track, Truth
+from performative.truth.optimum import performative_optimum
+from performative.truth.sample_average import sample_average_optimum
+from performative.truth.sampled import AverageRisk, MovingExcess, MovingRisk, SampledExcess, SampledRisk
+from performative.validation import caller_level
+
+Place = tuple[Problem, Any, Solution | None]
+"""A problem, its world, and its optimum where one is given."""
+DRAWS = 50_000
+"""Samples that an optimum is computed from where the world only samples."""
+ROUNDS = 200
+"""The most rounds, evenly spaced, whose average risk the best fixed decision minimizes."""
+
+
+class Measures(NamedTuple):
+    """What is measured: at which rounds, with how many samples a round where the world only samples, and whether `outside`."""
+
+    rounds: Sequence[int]
+    samples: int
+    outside: bool = False
+
+
+def samples_per_round(rounds: int) -> int:
+    """How many samples measure one round by default: about 100,000 over all rounds, at most 1000."""
+    return int(np.clip(100_000 // rounds, 2, 1000))
+
+
+def make_truths(rows: list[list[Place]], measures: Measures | None) -> list[list[Truth]]:
+    """The truth of every place. What is the same problem in the same world is solved once."""
+    if measures is None:
+        return [[Truth(problem, None, None) for problem, _, _ in row] for row in rows]
+    grids = {
+        world.coarse_enough(problem) if hasattr(world, "coarse_enough") else None
+        for row in rows
+        for problem, world, _ in row
+    }
+    steps = None if None in grids else max(grid for grid in grids if grid)  # one grid, which will do for all instances
+    solved: dict[tuple[int, int, int], Truth] = {}
+
+    def truth(place: Place) -> Truth:
+        problem, world, optimum = place
+        identity = (id(problem), id(world), id(optimum))
+        if identity not in solved:
+            solved[identity] = _truth(problem, world, optimum, measures, steps)
+        return solved[identity]
+
+    truths = [[truth(place) for place in row] for row in rows]
+    _warn_of_local_optima([found for row in truths for found in row])
+    return truths
+
+
+def _truth(problem: Problem, world: Any, optimum: Solution | None, measures: Measures, steps: int | None) -> Truth:
+    environment = as_node(world)
+    signature = signature_of(world)
+    if signature.carries_state and not knows_risk(world):
+        require_feasible(problem)
+        truth = Truth(problem, None, optimum, observed=True)
+    elif knows_risk(world):
+        truth = _known(problem, world, optimum, steps)
+    elif signature.takes_round:
+        truth = _moving(problem, environment, optimum, measures)
+    else:
+        found = optimum or _solution(lambda: performative_optimum(problem, world, samples=DRAWS), problem)
+        excess = None if found is None else SampledExcess(problem, environment, measures.samples)
+        truth = Truth(problem, excess, found, observed=True)
+    return changed(truth, decisions=problem.decisions if measures.outside else None)
+
+
+def _known(problem: Problem, world: KnownWorld, optimum: Solution | None, steps: int | None) -> Truth:
+    found = optimum or _solution(lambda: performative_optimum(problem, world), problem)
+    return Truth(problem, None, None) if found is None else Truth.known(problem, as_node(world), found, steps)
+
+
+def _moving(problem: Problem, world: Any, fixed: Solution | None, measures: Measures) -> Truth:
+    """The best fixed decision, and the optimum of every recorded round."""
+    key = new_key(0)
+    if callable(getattr(world, "at", None)) and knows_risk(world.at(1)):
+        at: Any = MovingRisk(problem, world, jnp.ones(()))
+        excess: Any = MovingExcess(problem, world)
+        observed = False
+    else:
+        at = SampledRisk(problem, world, key, jnp.ones(()), DRAWS)
+        excess = SampledExcess(problem, world, measures.samples)
+        observed = True
+
+    def solve(risk: Any, start: Floats | None) -> Solution:
+        return sample_average_optimum(problem, risk, key, start, again=0) if observed else minimum(problem, risk, start)
+
+    last = measures.rounds[-1]
+    grid = np.unique(np.linspace(1, last, min(ROUNDS, last)).round())
+    if fixed is None:
+        average = changed(at, samples=max(DRAWS // len(grid), 2)) if observed else at
+        fixed = _solution(lambda: solve(AverageRisk(average, jnp.asarray(grid)), None), problem)
+    if fixed is None:
+        return Truth(problem, None, None, observed=observed)
+    decisions, start = [], np.asarray(fixed.decision)
+    for t in measures.rounds:
+        found = _solution(lambda: solve(changed(at, t=jnp.asarray(float(t))), start), problem)  # noqa: B023
+        if found is None:
+            return Truth(problem, excess, fixed, observed=observed)
+        start = np.asarray(found.decision)
+        decisions.append(start)
+    track = Track(np.asarray(measures.rounds, np.float64), np.stack(decisions))
+    return Truth(problem, excess, fixed, track=track, observed=observed)
+
+
+def _solution(solve: Callable[[], Solution], problem: Problem) -> Solution | None:
+    require_feasible(problem)
+    try:
+        return solve()
+    except SolverFailed as error:
+        warnings.warn(
+            f"regret is not measured: no optimum was found ({error}); pass `optimum=`", stacklevel=caller_level()
+        )
+        return None
+
+
+def _warn_of_local_optima(truths: Sequence[Truth]) -> None:
+    local = [truth.optimum for truth in truths if truth.optimum is not None and truth.optimum.local]
+    if local:
+        warnings.warn(
+            f"regret is measured against a decision that is not proved to be the best ({local[0].message}); if you know the "
+            "best, pass `optimum=`",
+            LocalOptimumWarning,
+            stacklevel=caller_level(),
+        )
