@@ -17,9 +17,9 @@ from performative.methods.protocol import Method
 from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
 from performative.problem import with_dimension
+from performative.purity import global_random
 from performative.simulation.engine import Batch, World, round_keys
 from performative.simulation.worlds import Cast, make_worlds
-from performative.purity import global_random
 
 TOGETHER = (0, 1, 2)
 """Realizations that are simulated together."""

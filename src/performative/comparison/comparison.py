@@ -185,9 +185,7 @@ def _cost(method: Any, environment: Any) -> tuple[int, int]:
     return (first, second) if opens else (0, first)
 
 
-def _run_all(
-    tasks: list[Task], workers: int, progress: bool | None, directory: Path | None
-) -> list[Record | Skipped]:
+def _run_all(tasks: list[Task], workers: int, progress: bool | None, directory: Path | None) -> list[Record | Skipped]:
     """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
     show = sys.stderr.isatty() if progress is None else progress
     with progress_bar(show, len(tasks), "methods compared") as advance:

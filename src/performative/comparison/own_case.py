@@ -38,8 +38,9 @@ def own_case(problem: Problem, world: Environment) -> Case:
             LocalOptimumWarning,
             stacklevel=caller_level(),
         )
-    location = isinstance(world, LocationFamily)
-    family = isinstance(world, ParametricFamily)
+    location = world if isinstance(world, LocationFamily) else None
+    structured = location if location is not None and location.dimension is None else None
+    family = world if isinstance(world, ParametricFamily) else None
     return Case(
         name="problem",
         title="your problem",
@@ -49,11 +50,11 @@ def own_case(problem: Problem, world: Environment) -> Case:
         risk=functools.partial(performative_risk, problem, world),
         optimum=optimum,
         stable=_stable(problem, world),
-        shift=None if not location or world.dimension is not None else world.shift,
-        prior=None if not location or world.dimension is not None else np.zeros_like(world.effect),
-        family=world.family if family else None,
-        density=Partial(log_density, world) if family else None,
-        known_effect=np.asarray(world.effect) if location else None,
+        shift=None if structured is None else structured.shift,
+        prior=None if structured is None else np.zeros_like(structured.effect),
+        family=None if family is None else family.family,
+        density=None if family is None else Partial(log_density, family),
+        known_effect=None if location is None else np.asarray(location.effect),
     )
 
 

@@ -43,7 +43,7 @@ def initial_state(environment: Any, key: Array) -> PyTree:
     return environment.init(key) if signature_of(environment).carries_state else ()
 
 
-def answer(environment: Any, key: Array, theta: Array, n: int, t: Array | int, state: PyTree) -> tuple[Array, PyTree]:
+def answer(environment: Any, key: Array, theta: Array, n: int, t: Array | float, state: PyTree) -> tuple[Array, PyTree]:
     """n samples (n, k) at θ in round t, and the next state."""
     signature = signature_of(environment)
     extra: dict[str, Any] = {"t": t} if signature.takes_round else {}
@@ -58,7 +58,7 @@ def answer(environment: Any, key: Array, theta: Array, n: int, t: Array | int, s
     return answered
 
 
-def respond(environment: Any, normals: Array, theta: Array, t: Array | int) -> Array:
+def respond(environment: Any, normals: Array, theta: Array, t: Array | float) -> Array:
     """The samples that a world makes from standard normal numbers in round t."""
     return environment.respond(normals, theta, **({"t": t} if "t" in _names(environment.respond) else {}))
 

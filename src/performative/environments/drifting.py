@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -16,7 +15,7 @@ from performative.environments.answers import respond, signature_of
 from performative.environments.protocol import Environment
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
-from performative.validation import is_traced, jax_arrays, shown
+from performative.validation import jax_arrays, shown
 
 Path = Callable[[Array], Mapping[str, Any]]
 """The parameters of a world in round t, by name; those that it does not name stay."""
@@ -26,11 +25,11 @@ Path = Callable[[Array], Mapping[str, Any]]
 class Drifting:
     """`world` with the parameters `path(t)` in round t: data that drift, whatever is decided.
 
-    `path(t)` returns a mapping from names of parameters to their values in round t, in `jax.numpy`; `"base.mean"` is the `mean` of
-    the world's `base`. The warm-up is round 0. Parameters that the path does not name stay as they are.
+    `path(t)` returns a mapping from names of parameters to their values in round t, in `jax.numpy`; `"base.mean"` is the `mean`
+    of the world's `base`. The warm-up is round 0. Parameters that the path does not name stay as they are.
 
-    There is one optimum for each round: `pf.performative_optimum(problem, world.at(t))`. A simulation measures `regret` against the
-    best fixed decision and `dynamic_regret` against the optimum of each recorded round.
+    There is one optimum for each round: `pf.performative_optimum(problem, world.at(t))`. A simulation measures `regret` against
+    the best fixed decision and `dynamic_regret` against the optimum of each recorded round.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -87,7 +86,7 @@ class Drifting:
     @property
     def normals(self) -> Callable[[int], int]:
         """How many standard normal numbers n samples take, if the world is made of such numbers."""
-        return self.world.normals  # type: ignore[attr-defined, no-any-return]
+        return self.world.normals  # type: ignore[attr-defined]
 
     def respond(self, normals: Array, theta: Array, t: Array | float) -> Array:
         """The samples of round t made from these numbers."""

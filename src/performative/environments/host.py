@@ -121,10 +121,10 @@ class HostWorld:
             numbers[place] = self._made(words[place])
         return numbers
 
-    def _made(self, words: Floats) -> int:
+    def _made(self, words: Any) -> int:
         number = len(self._runs) + 1
         try:
-            simulator = self._source() if isinstance(self._source, type) else copy.deepcopy(self._source)
+            simulator: Any = self._source() if isinstance(self._source, type) else copy.deepcopy(self._source)
             if callable(getattr(simulator, "reset", None)):
                 simulator.reset(np.random.default_rng(words))
         except BaseException as error:
@@ -145,7 +145,7 @@ class HostWorld:
                 raise
         return np.stack(answers).reshape(*many, *answers[0].shape)
 
-    def _answer(self, n: int, words: Floats, theta: Floats, t: Any, number: Any, count: Any) -> Floats:
+    def _answer(self, n: int, words: Any, theta: Floats, t: Any, number: Any, count: Any) -> Floats:
         call: Any = self._source
         if self._remembers:
             if int(number) not in self._runs:

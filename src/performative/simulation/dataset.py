@@ -12,7 +12,6 @@ from performative.errors import NonFiniteWarning
 from performative.methods.protocol import Method
 from performative.simulation.jobs import Job, Piece
 from performative.simulation.worlds import Cast
-from performative.truth.metrics import Truth
 from performative.validation import whole
 
 if TYPE_CHECKING:
@@ -77,11 +76,16 @@ VARIABLES = {
     "loss": _meaning("mean loss", "Mean loss of all samples so far, at the decisions that brought them.", _OF_LOSS),
     "loss_error": _meaning("standard error of the mean loss", "Standard error of `loss`.", _OF_LOSS),
     "optimum": _meaning(
-        "optimum θ_PO", "What regret is measured against: the performative optimum or, in a moving world, the best fixed decision."
+        "optimum θ_PO",
+        "What regret is measured against: the performative optimum or, in a moving world, the best fixed decision.",
     ),
     "optimum_risk": _meaning("risk of the optimum", "PR(θ_PO), as the solver computed it.", _OF_LOSS),
-    "optimum_residual": _meaning("KKT residual", "The KKT residual of the optimum, relative to the gradient's usual size."),
-    "optimum_local": _meaning("local", "Whether the optimum is not proved to be the best decision: 1 if so, 0 if it is."),
+    "optimum_residual": _meaning(
+        "KKT residual", "The KKT residual of the optimum, relative to the gradient's usual size."
+    ),
+    "optimum_local": _meaning(
+        "local", "Whether the optimum is not proved to be the best decision: 1 if so, 0 if it is."
+    ),
     "optimal_decision": _meaning("optimum of round t", "The optimum of each recorded round of a world that moves."),
     "deployments": _meaning(
         "deployments", "Samples asked of the world so far, probes and warm-up included.", "samples"
@@ -163,7 +167,7 @@ def _optima(jobs: Sequence[Job], realizations: int, rounds: int) -> dict[str, An
     truths = [[world.truth for world in column] for column in zip(*rows, strict=True)]
     places = ("variant", "realization")
 
-    def gathered(part: Callable[[Truth], Any]) -> Any:
+    def gathered(part: Callable[[Any], Any]) -> Any:
         return np.asarray([[np.asarray(part(truth)) for truth in row] for row in truths])
 
     variables: dict[str, Any] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from performative.environments.answers import signature_of
 from performative.environments.protocol import KnownWorld, knows_risk
 from performative.errors import LocalOptimumWarning, SolverFailed
-from performative.numerics.arrays import Floats
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import as_node, changed
 from performative.numerics.randomness import new_key
 from performative.problem import Problem
@@ -121,7 +121,7 @@ def _moving(problem: Problem, world: Any, fixed: Solution | None, measures: Meas
             return Truth(problem, excess, fixed, observed=observed)
         start = np.asarray(found.decision)
         decisions.append(start)
-    track = Track(np.asarray(measures.rounds, np.float64), np.stack(decisions))
+    track = Track(as_field(np.asarray(measures.rounds, np.float64)), as_field(np.stack(decisions)))
     return Truth(problem, excess, fixed, track=track, observed=observed)
 
 

@@ -84,6 +84,7 @@ def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -
 
 
 def subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tuple[Floats, Floats]:
+    """The minimizer of the model under the constraints at θ, and their multipliers."""
     import cvxpy as cp
 
     x = cp.Variable(problem.dimension)

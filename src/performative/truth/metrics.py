@@ -121,7 +121,7 @@ class Tally:
         """Before anything is deployed."""
         zero = jnp.zeros(())
         nothing = jnp.zeros(len(truth.problem.constraint_names))
-        extra = {}
+        extra: dict[str, Array] = {}
         if isinstance(truth.excess, SampledExcess):
             extra |= {"regret_variance": zero, "deployed_variance": zero}
         if truth.track is not None:
@@ -130,9 +130,7 @@ class Tally:
             extra |= {"loss": zero, "squared_loss": zero}
         return Tally(zero, nothing, zero, nothing, zero, zero, decision, extra)
 
-    def after_round(
-        self, truth: Truth, theta: Array, decisions: Array, samples: Array, t: Array, key: Array
-    ) -> Tally:
+    def after_round(self, truth: Truth, theta: Array, decisions: Array, samples: Array, t: Array, key: Array) -> Tally:
         """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `samples` (b, n, k).
 
         The warm-up, round 0, counts as deployments, but not for the regret of θ_t. What is sampled is sampled with `key`.

@@ -76,7 +76,11 @@ def _derivatives_hold(sampled: Sampled, theta: Floats) -> bool:
     points = [theta, *sampled.problem.decisions.spread(len(theta), 3)]
     try:
         slopes = [np.asarray(_gradient(sampled.risk, jnp.asarray(point))) for point in points]
-    except (TypeError, ValueError, NotImplementedError):  # the program has no derivative, as a call to the host has none
+    except (
+        TypeError,
+        ValueError,
+        NotImplementedError,
+    ):  # the program has no derivative, as a call to the host has none
         return False
     differences = [_differences(sampled, point) for point in points]
     size = max(float(np.max(np.linalg.norm(differences, axis=-1))), 1e-300)
@@ -111,8 +115,8 @@ def _without_derivatives(sampled: Sampled, theta: Floats) -> Solution:
 
     problem = sampled.problem
 
-    def inside(point: Floats) -> Floats:
-        return np.asarray(problem.decisions.project(jnp.asarray(point)))
+    def inside(point: Floats) -> Array:
+        return problem.decisions.project(jnp.asarray(point))
 
     constraints = []
     if problem.constraint_names:
@@ -128,8 +132,8 @@ def _without_derivatives(sampled: Sampled, theta: Floats) -> Solution:
             "maxfev": 200 * (len(theta) + 1),
         },
     )
-    decision = inside(found.x)
-    if np.max(np.asarray(problem.g(decision)), initial=0.0) > max(FEASIBLE, 1e-6 * sampled.length):
+    decision = np.asarray(inside(found.x))
+    if np.max(np.asarray(problem.g(inside(found.x))), initial=0.0) > max(FEASIBLE, 1e-6 * sampled.length):
         raise SolverFailed("the search without derivatives found no feasible decision; pass a `start`")
     gradient = _differences(sampled, decision)
     slopes = [np.linalg.norm(_differences(sampled, point)) for point in problem.decisions.spread(len(theta), 4)]
@@ -140,7 +144,7 @@ def _without_derivatives(sampled: Sampled, theta: Floats) -> Solution:
     return Solution.of(decision, scale * multipliers, _value(sampled.risk, decision), residual, True, "")
 
 
-def _value(risk: SampledRisk | AverageRisk, theta: Floats) -> float:
+def _value(risk: SampledRisk | AverageRisk, theta: Array | Floats) -> float:
     return float(_compiled_value(risk, jnp.asarray(theta)))
 
 
