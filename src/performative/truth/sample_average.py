@@ -24,7 +24,7 @@ from performative.truth.sampled import AverageRisk, SampledRisk
 AGAIN = 4
 """How often the optimum is computed again with other draws; how far these lie apart says how far it may be off."""
 STEP = 0.02
-"""The step of finite differences, and where the search without derivatives ends, in units of the size of Θ."""
+"""The step of finite differences, in units of the size of Θ; the search without derivatives ends a thousand times finer."""
 AGREE = 0.1
 """How far derivatives may lie from differences, relative to their size."""
 
@@ -128,7 +128,7 @@ def _without_derivatives(sampled: Sampled, theta: Floats) -> Solution:
         constraints=constraints,
         options={
             "initial_tr_radius": 0.3 * sampled.length,
-            "final_tr_radius": 0.1 * STEP * sampled.length,
+            "final_tr_radius": 1e-3 * STEP * sampled.length,
             "maxfev": 200 * (len(theta) + 1),
         },
     )

@@ -1,0 +1,95 @@
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import performative as pf
+
+PROBLEM = pf.Problem(lambda price, demand: -price[0] * demand[0], pf.Box([0.0], [5.0]))
+METHOD = pf.repeated_gradient(PROBLEM, step=0.1)
+
+
+class GlobalNumpy:
+    def sample(self, key, theta, n):
+        return 4.0 - theta[0] + np.random.normal(size=(n, 1))
+
+
+class GlobalPython:
+    def sample(self, key, theta, n):
+        return 4.0 - theta[0] + random.gauss(0.0, 1.0) + jax.random.normal(key, (n, 1))
+
+
+class OwnGenerator:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def sample(self, key, theta, n):
+        return 4.0 - theta[0] + self.rng.normal(size=(n, 1))
+
+
+class CountsCalls:
+    calls = 0
+
+    def sample(self, key, theta, n):
+        self.calls += 1
+        return 4.0 - theta[0] + 0.0 * self.calls + jax.random.normal(key, (n, 1))
+
+
+COUNTER = [0]
+
+
+class CountsInAGlobal:
+    def sample(self, key, theta, n):
+        COUNTER[0] += 1
+        return 4.0 - theta[0] + 0.0 * COUNTER[0] + jax.random.normal(key, (n, 1))
+
+
+class FrozenNoise:
+    def sample(self, key, theta, n):
+        return 4.0 - theta[0] + jnp.asarray(np.random.default_rng(0).normal(size=(n, 1)))
+
+
+@pytest.mark.parametrize(
+    ("world", "reason"),
+    [
+        (GlobalNumpy, "two calls differ"),
+        (GlobalPython, "two calls differ"),
+        (OwnGenerator, "two calls differ"),
+        (CountsCalls, "changed `calls`"),
+        (CountsInAGlobal, "changed something that its functions read"),
+        (FrozenNoise, "two keys gave the same"),
+    ],
+)
+def test_worlds_that_a_program_would_freeze_are_refused_with_the_way_out(world, reason):
+    method = pf.repeated_gradient(PROBLEM, step=0.1, samples=3)
+    state = np.random.get_state(), random.getstate()
+    try:
+        with pytest.raises(pf.NotPure, match=reason) as caught:
+            pf.simulate({"rgd": method}, world(), rounds=3, realizations=2)
+    finally:
+        np.random.set_state(state[0])
+        random.setstate(state[1])
+    assert "HostWorld" in str(caught.value)
+
+
+def test_a_loss_that_draws_is_refused():
+    noisy = pf.Problem(lambda price, demand: -price[0] * demand[0] * np.random.normal(), pf.Box([0.0], [5.0]))
+    market = pf.LocationFamily(pf.Gaussian([4.0], [0.25]), effect=[[-1.0]])
+    state = np.random.get_state()
+    try:
+        with pytest.raises(pf.NotPure, match="global random state of numpy"):
+            pf.simulate({"rgd": pf.repeated_gradient(noisy, step=0.1)}, market, rounds=3, realizations=2)
+    finally:
+        np.random.set_state(state)
+
+
+def test_deterministic_worlds_are_pure():
+    class Exact:
+        def sample(self, key, theta, n):
+            return jnp.full((n, 1), 4.0 - theta[0])
+
+    best = pf.Solution.of(np.array([2.0]), np.zeros(0), -4.0, 0.0, False, "closed form")
+    runs = pf.simulate({"rgd": METHOD}, Exact(), rounds=3, realizations=2, optimum=best, samples=2)
+    assert np.all(np.isfinite(runs.decision))
