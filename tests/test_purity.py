@@ -1,3 +1,4 @@
+# ruff: noqa: NPY002
 import random
 
 import jax

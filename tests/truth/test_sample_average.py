@@ -65,7 +65,7 @@ def test_sampled_regret_agrees_with_the_truth_within_its_error():
     exact = pf.simulate(methods, known, rounds=40, realizations=4)
     sampled = pf.simulate(methods, Sampled(), rounds=40, realizations=4, optimum=best)
     np.testing.assert_allclose(sampled.decision.values, exact.decision.values, rtol=1e-12)
-    last = dict(t=-1)
+    last = {"t": -1}
     for name in ("regret", "deployed_regret"):
         apart = (sampled[name] - exact[name]).isel(last).values
         assert np.all(np.abs(apart) < 4 * sampled[f"{name}_error"].isel(last).values)
