@@ -62,9 +62,9 @@ class Log:
         """All events, each with the digest of the state it leaves."""
         return ((decoded(record.seq, record.body), record.state) for record in self.store.records())
 
-    def backwards(self) -> Iterator[Event]:
+    def backward(self) -> Iterator[Event]:
         """The events from the last one to the first."""
-        return (decoded(record.seq, record.body) for record in self.store.backwards())
+        return (decoded(record.seq, record.body) for record in self.store.backward())
 
     def first_observed(self) -> Observed | None:
         """The first event that brought samples, if there is one."""
@@ -87,7 +87,7 @@ class Log:
         state: MethodState = unpacked_tree(self.store.state, self._structure(calls))
         latest: Event | None = None
         columns = None
-        for event in self.backwards():
+        for event in self.backward():
             if latest is None and not isinstance(event, Noted):
                 latest = event
             if isinstance(event, Observed):

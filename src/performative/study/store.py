@@ -197,7 +197,7 @@ class Store:
             first = last + 1
             size = max(1, min(2 * size, _PIECE, _BYTES // max(len(record.body) for record in records)))
 
-    def backwards(self) -> Iterator[Record]:
+    def backward(self) -> Iterator[Record]:
         """The records from the last one read to the first."""
         for seq in range(self.count - 1, -1, -1):
             yield self.record(seq)
