@@ -109,7 +109,7 @@ def test_the_number_of_records_may_be_a_numpy_integer():
             "`methods['apda']` must be a method such as performative.apda(problem), "
             "with init, ask, wanted, tell and problem, but got None",
         ),
-        ({"apda": []}, ValueError, "lists of instances must have one length, at least 1"),
+        ({"apda": []}, ValueError, "lists of instances must be nonempty and of the same length"),
     ],
     ids=["none", "bare", "list", "number", "uncalled", "None", "empty list"],
 )
@@ -134,7 +134,7 @@ def test_a_bad_optimum_of_a_simulation_is_refused():
 def test_lists_of_instances_of_different_lengths_are_refused():
     method = METHODS["apda"]
     refused(
-        "lists of instances must have one length, at least 1, but got {\"methods['apda']\": 2, 'environment': 3}",
+        "lists of instances must be nonempty and of the same length, but got {\"methods['apda']\": 2, 'environment': 3}",
         lambda: pf.simulate({"apda": [method] * 2}, [WORLD] * 3, rounds=5),
     )
 
@@ -143,29 +143,48 @@ OTHER_SIZE = pf.LocationFamily(pf.Empirical(np.zeros((4, 2))), np.eye(2))
 
 
 INSTANCES = {
-    "settings": ({"apda": [pf.apda(PROBLEM, warmup=2), pf.apda(PROBLEM, warmup=3)]}, WORLD),
-    "worlds": (METHODS, [WORLD, OTHER_SIZE]),
+    "settings": (
+        {"apda": [pf.apda(PROBLEM, warmup=2), pf.apda(PROBLEM, warmup=3)]},
+        WORLD,
+        "`methods['apda'].estimator.warmup` is 3 instead of 2",
+    ),
+    "worlds": (METHODS, [WORLD, OTHER_SIZE], "`environment.base` has type Empirical instead of Gaussian"),
     "losses": (
         {"apda": [pf.apda(pf.Problem(Partial(f), SQUARE), warmup=2) for f in (loss, lambda t, z: loss(t, z))]},
         WORLD,
+        "`methods['apda'].problem.loss` is another function; pass its numbers as "
+        "jax.tree_util.Partial(function, numbers)",
+    ),
+    "shapes": (
+        METHODS,
+        [pf.LocationFamily(pf.Empirical(np.zeros((n, 2))), np.eye(2)) for n in (3, 4)],
+        "`environment.base.samples` has shape (4, 2) instead of (3, 2)",
     ),
 }
 
 
+@pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("case", INSTANCES)
-def test_instances_of_different_structure_are_refused(case):
-    methods, world = INSTANCES[case]
-    refused(
-        "all instances must have the same structure and differ only in their numbers, but instance 1",
-        lambda: pf.simulate(methods, world, rounds=5),
-    )
+def test_instances_and_variants_of_different_structure_are_refused(case):
+    methods, world, found = INSTANCES[case]
+    rule = "must have the structure of {} and differ only in its numbers, but " + found
+    refused("instance 1 " + rule.format("instance 0"), lambda: pf.simulate(methods, world, rounds=5))
+
+    def by_name(part):
+        return dict(zip(("weak", "strong"), part, strict=True)) if isinstance(part, list) else part
+
+    variants = {name: by_name(method) for name, method in methods.items()}
+    message = "variant 'strong' " + rule.format("variant 'weak'")
+    refused(message, lambda: pf.simulate(variants, by_name(world), rounds=5))
+    assert len(message) < 250
 
 
-def test_instances_with_arrays_of_different_shapes_are_refused():
-    worlds = [pf.LocationFamily(pf.Empirical(np.zeros((n, 2))), np.eye(2)) for n in (3, 4)]
+@pytest.mark.usefixtures("no_work")
+def test_an_instance_of_a_variant_of_different_structure_is_refused():
+    methods = {"apda": {"low": [METHODS["apda"]] * 2, "high": [METHODS["apda"], pf.apda(PROBLEM, warmup=3)]}}
     refused(
-        "all instances must have arrays of the same shapes, but got [(3, 2), (4, 2)]",
-        lambda: pf.simulate(METHODS, worlds, rounds=5),
+        "instance 1 of variant 'high' must have the structure of instance 0 of variant 'low'",
+        lambda: pf.simulate(methods, WORLD, rounds=5),
     )
 
 

@@ -17,7 +17,7 @@ from jax import Array, lax
 
 from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_lanes
 from performative.numerics.lanes.values import Same
-from performative.numerics.pytrees import pytree, same_structure
+from performative.numerics.pytrees import pytree
 from performative.numerics.randomness import fold_in, new_key, normals_from
 from performative.truth.metrics import Tally, Truth, record
 
@@ -73,8 +73,8 @@ class Packed:
 
     @staticmethod
     def of(worlds: Sequence[World]) -> Packed:
-        """The worlds packed; they must differ in their numbers alone."""
-        rows = same_structure(worlds)
+        """The worlds packed; they differ in their numbers alone."""
+        rows = [[np.asarray(leaf) for leaf in jax.tree.leaves(world)] for world in worlds]
         arrays: list[Any] = []
         places, positions = [], {}
         for leaves in zip(*rows, strict=True):

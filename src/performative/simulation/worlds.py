@@ -15,6 +15,7 @@ from performative.errors import SolverFailed
 from performative.methods.protocol import require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
+from performative.numerics.structure import difference
 from performative.problem import Problem, with_dimension
 from performative.provenance import describe
 from performative.simulation.engine import World
@@ -39,7 +40,7 @@ class Cast(NamedTuple):
             return None
         first = next(iter(labels.values()))
         if any(set(others) != set(first) for others in labels.values()) or not first:
-            raise ValueError(f"all mappings of variants must have the same keys, at least one, but got {labels}")
+            raise ValueError(f"all mappings of variants must have the same keys and at least one, but got {labels}")
         plain = all(isinstance(label, str) for label in first) or all(
             isinstance(label, int | float) and not isinstance(label, bool) for label in first
         )
@@ -60,7 +61,7 @@ class Cast(NamedTuple):
         """How many instances the lists hold; None if there is no list."""
         lengths = {name: len(part) for name, part in self._parts().items() if isinstance(part, list | tuple)}
         if len(set(lengths.values())) > 1 or 0 in lengths.values():
-            raise ValueError(f"lists of instances must have one length, at least 1, but got {lengths}")
+            raise ValueError(f"lists of instances must be nonempty and of the same length, but got {lengths}")
         return next(iter(lengths.values()), None)
 
     def instance(self, index: int) -> Cast:
@@ -94,9 +95,11 @@ def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
         raise ValueError(f"all variants must have the same number of instances, but got {sorted(lengths)}")
     count = max(lengths, default=1)
     rows = [[_checked(variant.instance(index)) for variant in variants] for index in range(count)]
+    _require_alike(rows, labels)
     for method in rows[0][0].methods.values():  # all instances and variants have the structure of the first
         rehearse(method, rows[0][0].environment)
     rows = _solved(rows)
+    _require_alike(rows, labels)  # an optimum may have been found for some of them only
     parts = [part for row in rows for part in row]
     grids = {
         part.environment.coarse_enough(part.problem) if hasattr(part.environment, "coarse_enough") else None
@@ -106,10 +109,28 @@ def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
     return [[_world(part, steps, outside) for part in row] for row in rows]
 
 
+def _require_alike(rows: list[list[Cast]], labels: list[Hashable] | None) -> None:
+    """Refuse instances and variants that differ in more than their numbers."""
+    names = [
+        " of ".join(
+            [f"instance {index}"] * (len(rows) > 1 or labels is None)
+            + ([] if labels is None else [f"variant {label!r}"])
+        )
+        for index in range(len(rows))
+        for label in labels or [None]
+    ]
+    first, *others = zip(names, (part for row in rows for part in row), strict=True)
+    for name, part in others:
+        found = difference(first[1], part)
+        if found is not None:
+            raise ValueError(
+                f"{name} must have the structure of {first[0]} and differ only in its numbers, but {found}"
+            )
+
+
 def _world(part: Cast, steps: int | None, outside: bool) -> World:
-    nodes = {name: as_node(method) for name, method in part.methods.items()}
-    environment = as_node(part.environment)
-    return World(nodes, environment, Truth.of(part.problem, environment, part.optimum, steps, outside))
+    truth = Truth.of(part.problem, part.environment, part.optimum, steps, outside)
+    return World(dict(part.methods), part.environment, truth)
 
 
 def _checked(part: Cast) -> Cast:
@@ -134,7 +155,8 @@ def _checked(part: Cast) -> Cast:
         environment.check(problem)
     for name, method in methods.items():
         _check_names(name, method, problem)
-    return Cast(methods, environment, problem, part.optimum)
+    nodes = {name: as_node(method) for name, method in methods.items()}
+    return Cast(nodes, as_node(environment), problem, part.optimum)
 
 
 def _solved(rows: list[list[Cast]]) -> list[list[Cast]]:
