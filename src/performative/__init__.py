@@ -86,6 +86,8 @@ _MODULES = (
     "theory",
 )
 
+_RENAMED = {"repeated_minimisation": "repeated_minimization"}
+
 __all__ = ["__version__", *sorted(_HOMES), *_MODULES]
 
 
@@ -97,7 +99,8 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"performative.{name}")
-    raise AttributeError(f"module 'performative' has no attribute {name!r}")
+    hint = f"; it is now {_RENAMED[name]!r}" if name in _RENAMED else ""
+    raise AttributeError(f"module 'performative' has no attribute {name!r}{hint}")
 
 
 if TYPE_CHECKING:

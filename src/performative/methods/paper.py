@@ -114,6 +114,7 @@ def oracle(
 def _exploration(exploration: float | Exploration) -> Exploration:
     if isinstance(exploration, int | float | np.floating | np.integer):
         return Pair(exploration)
-    if not all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions")):
-        raise TypeError(f"`exploration` must be a number or a part such as performative.Pair, but got {exploration!r}")
+    has_parts = all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions"))
+    if isinstance(exploration, type) or not has_parts:
+        raise TypeError(f"`exploration` must be a number or an object such as pf.Pair(), but got {exploration!r}")
     return as_node(exploration)

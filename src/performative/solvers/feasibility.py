@@ -37,7 +37,7 @@ def require_feasible(problem: Problem, start: ArrayLike | None = None) -> Floats
     for name, value in zip(problem.constraint_names, g, strict=True):
         if not np.isfinite(value):
             raise ValueError(
-                f"constraint {name} must be finite on the decision set, but is {value} at {theta}; give a start"
+                f"constraint {name} must be finite on the decision set, but is {value} at {theta}; pass a `start`"
             )
     if np.max(g, initial=-np.inf) <= 0:
         return theta
@@ -55,7 +55,7 @@ def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None) -> Floa
             theta, slack, blocking = largest_slack(problem)
         except SolverFailed as error:
             raise ValueError(
-                f"the decision of largest slack must be found, but the solver failed; give an `anchor`: {error}"
+                f"the solver could not find the decision with the largest slack; pass an `anchor` ({error})"
             ) from error
     else:
         theta = require_inside("anchor", problem, anchor)
