@@ -129,7 +129,7 @@ class Simulated(NamedTuple):
 
 @pytree()
 class Unmeasured:
-    """An environment that answers but does not tell its truth."""
+    """An environment that answers but does not reveal its truth."""
 
     environment: Environment
 

@@ -88,7 +88,7 @@ def _pd_ps(case: Case, scale: Scale) -> Method:
 
 def _oracle(case: Case, scale: Scale) -> Method:
     if case.known_effect is None:
-        raise ValueError("the world must be a location family to hand over its effect")
+        raise ValueError("it needs the effect, which is known only in a location family")
     return oracle(
         case.problem, effect=case.known_effect, shift=case.shift, step=scale.step(), warmup=scale.warmup, recycle=True
     )
@@ -96,7 +96,7 @@ def _oracle(case: Case, scale: Scale) -> Method:
 
 def _perfgd(case: Case, scale: Scale) -> Method:
     if case.family is None:
-        raise ValueError("the family of the data must be known")
+        raise ValueError("it needs the family of the data, which is unknown")
     memory = max(2 * case.problem.dimension, 50)
     samples = 1 if case.problem.dimension <= 3 else 10
     return perfgd(
@@ -111,7 +111,7 @@ def _perfgd(case: Case, scale: Scale) -> Method:
 
 def _score(case: Case, scale: Scale) -> Method:
     if case.density is None:
-        raise ValueError("the density must be known")
+        raise ValueError("it needs the density, which is unknown")
     return score_gradient(case.problem, log_density=case.density, step=scale.step())
 
 
@@ -150,7 +150,7 @@ def maker(name: str) -> Maker:
     if name in CONTENDERS:
         return CONTENDERS[name]
     if not all(name.partition(":")):
-        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}")
+        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or your own module:function, but got {name!r}")
     return on_problem(load("methods", name))
 
 

@@ -109,10 +109,9 @@ class Reacting:
         promised = promised_accuracy(self.width, smooth)
         if np.max(errors) > promised:
             warnings.warn(
-                "the quadrature over a Gaussian base must average the loss with an error below "
-                f"{promised:.0e} of its standard deviation, but the error is about {np.max(errors):.1e} at the decision "
-                f"{spread[np.argmax(errors)]}: the loss is too steep on the scale of the base. "
-                "An Empirical base of many samples is averaged exactly",
+                f"the quadrature error of the loss is about {np.max(errors):.1e} of its standard deviation at the decision "
+                f"{spread[np.argmax(errors)]}, above the promised {promised:.0e}: the loss is too steep on the scale of the "
+                "Gaussian base; an Empirical base of many samples is averaged exactly",
                 QuadratureWarning,
                 stacklevel=caller_level(),
             )

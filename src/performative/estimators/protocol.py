@@ -70,6 +70,6 @@ class EffectEstimator(Protocol):
 
 
 def require_decisions(decisions: Array, count: int, what: str) -> None:
-    """Refuse any other number of decisions than an estimator learns from."""
+    """Refuse a number of decisions other than the one an estimator learns from."""
     if decisions.shape[0] != count:
         raise ValueError(f"`decisions` must be {what}, but got {decisions.shape[0]} decisions")

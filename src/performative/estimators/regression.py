@@ -1,7 +1,7 @@
 """Least squares of the data on the decisions that brought them, Z ≈ z̄ + A(x − x̄): in closed form, and recursively.
 
 Both minimize Σ‖z_i − z̄ − A(x_i − x̄)‖² + ridge·‖A − A₀‖². `JointMoments` solves it from the moments of (x, z) on demand;
-`LeastSquares` keeps the solution and updates it by one outer product a deployment, which is what a compiled loop can afford.
+`LeastSquares` keeps the solution and updates it by one outer product per deployment, which is what a compiled loop can afford.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JointMoments:
 
     @staticmethod
     def of(decisions: Numbers, samples: Numbers, weights: Numbers | None = None) -> JointMoments:
-        """Of decisions (n, d) and samples (n, k), row by row, in NumPy or JAX."""
+        """The moments of decisions (n, d) and samples (n, k), paired row by row, in NumPy or JAX."""
         xp = decisions.__array_namespace__()
         w = xp.ones(decisions.shape[0]) if weights is None else weights
         count = xp.sum(w)
@@ -51,13 +51,13 @@ class JointMoments:
 
     @staticmethod
     def at(decision: Array, samples: Array) -> JointMoments:
-        """Of samples (n, k) observed at one decision."""
+        """The moments of samples (n, k) that were all observed at one decision, so both scatters are zero."""
         (n, k), d = samples.shape, decision.shape[0]
         means = decision + jnp.zeros(d), jnp.mean(samples, axis=0)
         return JointMoments(jnp.asarray(n * 1.0), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
 
     def with_samples(self, decision: Array, samples: Array) -> JointMoments:
-        """With n more samples (n, k) observed at a decision."""
+        """The moments after n more samples (n, k) were observed at a decision."""
         n = samples.shape[0]
         total = self.count + n
         apart, moved = decision - self.decision, jnp.mean(samples, axis=0) - self.data
@@ -114,7 +114,7 @@ class Regression:
 
 @pytree("unmoved", "structured", "reservoir")
 class LeastSquares:
-    """Recursive least squares of Z on (1, x), a deployment at a time.
+    """Recursive least squares of Z on (1, x), one deployment at a time.
 
     `shift` is the bilinear shift(effect, θ) and `prior` is A₀. Of a `structured` effect, `unmoved` are the positions of the
     data it cannot move and `overlap` is the inverse Gram matrix of its numbers (None for the identity). `reservoir` is how many

@@ -37,7 +37,7 @@ def parts_of(
     if effect is not None:
         effect = finite_array("effect", effect, 2 if shift is None else None)
     elif shift is not None:
-        raise ValueError("`effect` must be given with `shift`, to tell the shape of the effect")
+        raise ValueError("`effect` must be given with `shift`, since its shape cannot be inferred")
     start = None if start is None else finite_array("start", start, 1)
     columns = effect.shape[1] if effect is not None and shift is None else None
     rows = None if start is None else start.shape[0]

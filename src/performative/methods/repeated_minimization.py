@@ -72,11 +72,11 @@ class RepeatedMinimization:
         return 0
 
     def ask(self, state: State, key: Array) -> Array:
-        """θ_t alone."""
+        """The one decision θ_t, as an array (1, d)."""
         return self.decide(state, jnp.zeros(0))
 
     def decide(self, state: State, normals: Array) -> Array:
-        """θ_t alone."""
+        """The one decision θ_t, as an array (1, d)."""
         return jnp.asarray(state.decision)[None]
 
     def wanted(self, state: State) -> int:

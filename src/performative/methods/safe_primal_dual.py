@@ -1,4 +1,4 @@
-"""The primal-dual method that deploys one safe decision a round and learns from all of them.
+"""The primal-dual method that deploys one safe decision per round and learns from all of them.
 
     x_t = safe(θ_t + σ_t w_t),  w_t ∼ N(0, I),  σ_t ∝ t^(−1/4)
 

@@ -95,7 +95,7 @@ def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:
 
 
 def to_dataset(cast: Cast, jobs: Sequence[Job], pieces: Sequence[Piece]) -> xr.Dataset:
-    """The pieces of the first so many jobs as one dataset, its methods in the order they were given.
+    """The pieces of the first jobs, one for each, as one dataset, its methods in the order they were given.
 
     Pieces of an interrupted run hold fewer rounds than their jobs.
     """

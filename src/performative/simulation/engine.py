@@ -38,7 +38,7 @@ class World:
 
 @pytree()
 class Run:
-    """One method on its way: its state and its tally."""
+    """One method under way: its state and its tally."""
 
     state: Any
     tally: Tally
@@ -103,7 +103,7 @@ def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
 
 
 class Batch:
-    """A batch of realizations on its way. Its lanes are all variants of all its realizations, variant by variant.
+    """A batch of realizations under way. Its lanes are all variants of all its realizations, variant by variant.
 
     For each realization, `worlds` holds its variants: the worlds that share one noise (one per sensitivity, say).
     """
@@ -124,7 +124,7 @@ class Batch:
 
     @property
     def runs(self) -> Runs:
-        """All methods on their way, their arrays with the lanes last."""
+        """All methods under way, their arrays with the lanes last."""
         return self._reached[1]
 
     def restore(self, round: int, runs: Runs) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PARTIAL = "partial.nc"
 """Where, in the directory of its checkpoints, an interrupted run leaves the dataset recorded so far."""
 _MOST_NUMBERS = 10**6
-"""Attributes hold arrays number by number up to so many in all, and by their digests beyond."""
+"""Attributes hold arrays number by number if there are at most this many numbers in all, and by their digests otherwise."""
 
 
 @in_float64

@@ -83,7 +83,7 @@ def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Fl
 def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
     """Why the problem is not convex, or None: the risk or a constraint curves downward or has a kink that does."""
     hessians = [model.hessian for model in survey.models[: 1 if survey.quadratic else None]]
-    reason = bent_downwards(name, hessians, survey.scale)
+    reason = bent_downward(name, hessians, survey.scale)
     if reason is None and not survey.quadratic:
         values, gradients = (np.stack(part) for part in list(zip(*survey.models, strict=True))[:2])
         reason = _above_chord(name, survey.points, values, gradients)
@@ -92,7 +92,7 @@ def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
         if reason is not None:
             break
         label, alone = f"constraint {problem.constraint_names[index]}", np.eye(len(problem.constraint_names))[index]
-        reason = bent_downwards(label, [constraint_curvature(problem, point, alone) for point in points], 0.0)
+        reason = bent_downward(label, [constraint_curvature(problem, point, alone) for point in points], 0.0)
         if reason is None and len(points) > 1:
             g, jacobians = (
                 np.stack(part) for part in zip(*(constraint_derivatives(problem, p) for p in points), strict=True)
@@ -101,7 +101,7 @@ def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
     return reason
 
 
-def bent_downwards(name: str, hessians: list[Floats], scale: float) -> str | None:
+def bent_downward(name: str, hessians: list[Floats], scale: float) -> str | None:
     """Why the Hessians show that a function is not convex, or None; its gradient is of size `scale`."""
     lowest = min(float(np.linalg.eigvalsh((h + h.T) / 2)[0]) for h in hessians)
     if lowest < -1e-9 * max(float(np.max(np.abs(hessians))), 1e-3 * scale):

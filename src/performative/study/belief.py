@@ -35,7 +35,7 @@ from performative.solvers.kkt import Solution
 from performative.study.history import Round
 
 NORMAL = 1.959963984540054
-"""Standard errors on each side of a 95 % interval."""
+"""Standard errors on each side of a 95% interval."""
 RESERVOIR = 500
 """How many of the last samples a loss that is not quadratic in the data is averaged over."""
 LAST = 2**14
@@ -43,7 +43,7 @@ LAST = 2**14
 
 
 class Predicted(NamedTuple):
-    """The predicted risk at a decision, and its 95 % interval (None where the data do not suffice for one)."""
+    """The predicted risk at a decision, and its 95% interval (None where the data do not suffice for one)."""
 
     decision: Floats
     risk: float
@@ -72,9 +72,9 @@ class Recent:
         while self._count - len(self._parts[0][2]) >= LAST:
             self._count -= len(self._parts.popleft()[2])
 
-    def watching(self, told_rounds: Iterable[Round]) -> Iterator[Round]:
+    def watching(self, reported_rounds: Iterable[Round]) -> Iterator[Round]:
         """The same rounds, added as they pass."""
-        for one in told_rounds:
+        for one in reported_rounds:
             self.add(one.asked.number, one.asked.decisions, one.observed.samples)
             yield one
 

@@ -70,7 +70,7 @@ class Calls:
 
     @in_float64
     def rehearse(self, widths: list[int]) -> None:
-        """Refuse a method whose first `tell` fails whatever is told; `widths` are some that its loss accepts."""
+        """Refuse a method whose first `tell` fails whatever the samples are; `widths` are some that its loss accepts."""
         state = self.begin()
         decisions, _ = self.ask(state, 0)
         wanted, failures = int(self._method.wanted(with_keys(state))), []

@@ -84,8 +84,7 @@ def data(deployed: Floats, means: Floats, counts: Floats, forgets: bool) -> Iter
     drift = min((_explained(line, column, later) for column in residuals.T), default=1.0) * max(residuals.shape[1], 1)
     if drift < SURE and not forgets:
         yield (
-            f"the data drift: they move with time beyond what the decisions explain (p = {drift:.1g}), and the method "
-            "forgets nothing"
+            f"the data drift over time in ways the decisions do not explain (p = {drift:.1g}); consider `forgetting`"
         )
     if not varied.shape[1]:
         return

@@ -57,7 +57,7 @@ def require_same(name: str, created: Created, first: Observed | None, method: Me
     """Refuse a method other than the one that study `name` was created with; `first` is the first event with samples."""
     points, dimension = created.points, method.problem.dimension
     if dimension != points["decisions"].shape[1]:
-        raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]} given {dimension}"])
+        raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]}, but got {dimension}"])
     stored, given = present_identity(created.identity), identity(method, points)
     for path in [path for path in given if path.endswith(_SHIFT) and path not in stored]:
         del given[path]  # earlier files do not probe every shift
@@ -71,7 +71,7 @@ def require_same(name: str, created: Created, first: Observed | None, method: Me
 
 @in_float64
 def loss_at(problem: Problem, decisions: Floats, rows: Floats) -> tuple[Floats, Floats]:
-    """Probes like the samples `rows` (n, k) that were told, and the loss of every decision on them."""
+    """Probes like the samples `rows` (n, k) that were reported, and the loss of every decision on them."""
     some = rows[np.linspace(0, len(rows) - 1, POINTS).astype(int)]
     samples = some + (np.std(rows, axis=0) + 1e-3 * np.abs(some)) * _random(0).normal(size=some.shape)
     samples = np.concatenate([some, samples])
@@ -105,13 +105,13 @@ def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str
         if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
             lines += _array_difference(path, one, other)
         elif isinstance(one, np.ndarray) or isinstance(other, np.ndarray) or one != other:
-            lines.append(f"{path}: stored {_shown(one)} given {_shown(other)}")
+            lines.append(f"{path}: stored {_shown(one)}, but got {_shown(other)}")
     return lines
 
 
 def _array_difference(path: str, stored: NDArray[Any], given: NDArray[Any]) -> list[str]:
     if stored.shape != given.shape:
-        return [f"{path}: stored {_shown(stored)} given {_shown(given)}"]
+        return [f"{path}: stored {_shown(stored)}, but got {_shown(given)}"]
     if stored.dtype.kind not in "biuf":
         same = stored == given
     else:
@@ -122,11 +122,11 @@ def _array_difference(path: str, stored: NDArray[Any], given: NDArray[Any]) -> l
     if np.all(same):
         return []
     if stored.size <= 8:
-        return [f"{path}: stored {stored.tolist()} given {given.tolist()}"]
+        return [f"{path}: stored {stored.tolist()}, but got {given.tolist()}"]
     where = tuple(np.argwhere(~same)[0].tolist())
     place = ", ".join(map(str, where))
     count = f" and {int(np.sum(~same)) - 1} more" if np.sum(~same) > 1 else ""
-    return [f"{path}[{place}]: stored {stored[where]} given {given[where]}{count}"]
+    return [f"{path}[{place}]: stored {stored[where]}, but got {given[where]}{count}"]
 
 
 def _shown(value: Any) -> str:

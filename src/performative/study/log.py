@@ -17,7 +17,7 @@ from performative.study.store import Store
 
 
 class Position(NamedTuple):
-    """Where a study stands after so many `events`.
+    """Where a study stands after this number of `events`.
 
     `attempt` is that of the next deployment; `width` (how many numbers a sample has) and `columns` are None until they are known.
     """

@@ -45,7 +45,7 @@ def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 
     try:
         namespace = runpy.run_path(str(path))
     except (ImportError, SyntaxError, NameError) as error:
-        raise ValueError(f"{path} must run, but failed: {type(error).__name__}: {error}") from error
+        raise ValueError(f"running {path} failed: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     for variable, kind in (("problem", Problem), ("environment", LocationFamily)):
