@@ -20,7 +20,7 @@ from performative.methods.options import feasible_parts
 from performative.methods.protocol import State, checked
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import changed, pytree
+from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.validation import positive, whole
 
@@ -50,10 +50,6 @@ class ConfidenceBounds:
 
     feasible = True
     """Every deployed decision meets the constraints."""
-
-    def of_dimension(self, dimension: int) -> ConfidenceBounds:
-        """The same method, refused if its dimension differs."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
 
     @in_float64
     def init(self, key: Array) -> State:
@@ -131,7 +127,7 @@ def feasible_grid(problem: Problem, count: int) -> Floats:
 
     Grid points outside Θ are projected on it.
     """
-    d = problem.dimension
+    d = problem.d
     if d > MOST_DIMENSION:
         raise ValueError(
             f"confidence bounds search a grid, so the dimension must be at most {MOST_DIMENSION}, but got dimension={d}"
@@ -185,8 +181,8 @@ def confidence_bounds(
     >>> method = pf.confidence_bounds(problem, sensitivity=10.0, arms=5)
     """
     problem, start = feasible_parts(problem, start)
-    near = np.zeros(problem.dimension) if start is None else start
-    points = feasible_grid(problem, whole("arms", ARMS.get(problem.dimension, 2) if arms is None else arms, 2))
+    near = np.zeros(problem.d) if start is None else start
+    points = feasible_grid(problem, whole("arms", ARMS.get(problem.d, 2) if arms is None else arms, 2))
     return ConfidenceBounds(
         problem=problem,
         arms=as_field(points),

@@ -49,7 +49,7 @@ def feasible_parts(
 ) -> tuple[Problem, Floats | None]:
     """The problem with its dimension, which must be known, checked to be feasible, and the start as an array."""
     problem, start, _ = parts_of(problem, start)
-    problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
+    problem = with_dimension(problem, environment=environment)
     require_feasible(problem, start)
     return problem, start
 

@@ -48,10 +48,6 @@ class PrimalDual:
         for part in (self.estimator, self.exploration):
             as_node(part)
 
-    def of_dimension(self, dimension: int) -> PrimalDual:
-        """The same method with the problem's dimension fixed."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
     def init(self, key: Array) -> State:
         """Line 2: θ_1 in Θ, λ_1 = 0. Round 0 is the warm-up, if the estimator needs one."""
@@ -70,7 +66,7 @@ class PrimalDual:
     @property
     def normals(self) -> int:
         """How many standard normal numbers a round needs."""
-        return self.exploration.normals(self.problem.dimension)
+        return self.exploration.normals(self.problem.d)
 
     def decide(self, state: State, normals: Array) -> Array:
         """`ask` with the standard normal numbers given."""
@@ -102,7 +98,7 @@ class PrimalDual:
         return State(t + 1, next_theta, next_lam, belief)
 
     def _origin(self) -> Array:
-        return self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+        return self.problem.decisions.project(jnp.zeros(self.problem.d))
 
 
 _advance = jax.jit(PrimalDual._advance)

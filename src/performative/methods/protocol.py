@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import dataclasses
+from typing import Any, Protocol, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
 
 from performative.numerics.arrays import Floats
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.validation import finite_array, is_traced
 
@@ -46,6 +47,21 @@ class State:
     decision: Array
     multipliers: Array
     belief: Any
+
+
+M = TypeVar("M", bound=Method)
+
+
+def of_dimension(method: M, dimension: int) -> M:
+    """The same method with its problem's dimension fixed; a method that is not a dataclass must know it from the start."""
+    problem = method.problem.of_dimension(dimension)
+    if problem is method.problem:
+        return method
+    if not dataclasses.is_dataclass(method):
+        raise ValueError(
+            f"the problem of a {type(method).__name__} must know its dimension; pass `dimension={dimension}` to Problem"
+        )
+    return changed(method, problem=problem)
 
 
 def checked(problem: Problem, decisions: Array | Floats, samples: Array | Floats) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from performative.methods.protocol import State, checked
 from performative.numerics.arrays import as_field
 from performative.numerics.expectations import from_samples, hessian_pattern
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import changed, pytree
+from performative.numerics.pytrees import pytree
 from performative.problem import LossInData, Problem
 from performative.solvers.augmented_lagrangian import minimize, width_of
 from performative.solvers.derivatives import DecoupledRisk
@@ -55,14 +55,10 @@ class RepeatedMinimization:
     width: np.float64
     samples: int
 
-    def of_dimension(self, dimension: int) -> RepeatedMinimization:
-        """The same method with the problem's dimension fixed."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
     def init(self, key: Array) -> State:
         """The state before any data, at θ_1."""
-        origin = self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+        origin = self.problem.decisions.project(jnp.zeros(self.problem.d))
         start = origin if self.start is None else jnp.asarray(self.start)
         return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), None)
 

@@ -78,8 +78,8 @@ def safe_apda(
     memory = memory_of(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))
-    learner = _learner(shift, effect, problem.dimension, size, memory)
-    widest = float(problem.decisions.radius) / (2 * math.sqrt(problem.dimension))
+    learner = _learner(shift, effect, problem.d, size, memory)
+    widest = float(problem.decisions.radius) / (2 * math.sqrt(problem.d))
     return SafePrimalDual(
         problem=problem,
         learner=learner,
@@ -87,7 +87,7 @@ def safe_apda(
         safety=prepared,
         steps=CurvatureSteps(),
         start=prepared.anchor if start is None else as_field(start),
-        history=None if history is None else _past(history, problem.dimension),
+        history=None if history is None else _past(history, problem.d),
         samples=samples,
     )
 

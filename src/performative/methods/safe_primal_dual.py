@@ -62,10 +62,6 @@ class SafePrimalDual:
     feasible = True
     """Every deployed decision meets the constraints."""
 
-    def of_dimension(self, dimension: int) -> SafePrimalDual:
-        """The same method, refused if its dimension differs."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
     def init(self, key: Array) -> SafeState:
         """Round 0 deploys the start, pulled to safety; with a `history`, round 1 does."""
@@ -95,7 +91,7 @@ class SafePrimalDual:
     @property
     def normals(self) -> int:
         """d: one standard normal number for each coordinate."""
-        return self.problem.dimension
+        return self.problem.d
 
     @in_float64
     def ask(self, state: SafeState, key: Array) -> Array:

@@ -52,10 +52,10 @@ def two_stage(
     tensor: Floats | None = None
     if shift is not None:
         assert effect is not None  # as `parts_of` has checked
-        tensor = shift_tensor(shift, effect, problem.dimension)
+        tensor = shift_tensor(shift, effect, problem.d)
         require_distinct(tensor)
     elif effect is not None:
-        tensor = np.zeros((effect.shape[0], 0, problem.dimension))
+        tensor = np.zeros((effect.shape[0], 0, problem.d))
     return TwoStage(
         problem=problem,
         shift=callable_node(apply_effect if shift is None else shift),
@@ -65,7 +65,7 @@ def two_stage(
         exploration=Around(exploration, problem.decisions),
         start=as_field(start),
         width=np.float64(width_of(problem.decisions)),
-        stage=whole("stage", stage, problem.dimension + 1),
+        stage=whole("stage", stage, problem.d + 1),
         warmup=whole("warmup", warmup, 1),
         samples=whole("samples", samples, 1),
         dense=shift is None,
@@ -99,10 +99,6 @@ class TwoStage:
     samples: int
     dense: bool
 
-    def of_dimension(self, dimension: int) -> TwoStage:
-        """The same method with the problem's dimension fixed."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
     def init(self, key: Array) -> State:
         """The state before the warm-up, which is round 0 and deploys 0."""
@@ -112,7 +108,7 @@ class TwoStage:
     @property
     def normals(self) -> int:
         """One for each coordinate of the probe."""
-        return int(self.problem.dimension)
+        return int(self.problem.d)
 
     @in_float64
     def ask(self, state: State, key: Array) -> Array:
@@ -180,7 +176,7 @@ class TwoStage:
         return moments.effect(ridge, jnp.asarray(self.tensor)).reshape(np.shape(as_field(self.prior)))
 
     def _origin(self) -> Array:
-        return self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+        return self.problem.decisions.project(jnp.zeros(self.problem.d))
 
 
 _survey = jax.jit(TwoStage._survey)

@@ -12,7 +12,7 @@ import numpy as np
 
 from performative.environments.protocol import knows_risk
 from performative.errors import SolverFailed
-from performative.methods.protocol import require_method
+from performative.methods.protocol import Method, of_dimension, require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
 from performative.problem import Problem, with_dimension
@@ -121,13 +121,12 @@ def _checked(part: Cast) -> Cast:
         require_method(f"methods[{name!r}]", method)
     if part.problem is not None and not isinstance(part.problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {part.problem!r}")
-    problem = _only_problem(methods) if part.problem is None else part.problem
-    problem = with_dimension(problem, required=False, environment=getattr(environment, "dimension", None))
-    if problem.dimension is not None:
-        methods = {
-            name: method if method.problem.dimension == problem.dimension else method.of_dimension(problem.dimension)
-            for name, method in methods.items()
-        }
+    known = {f"methods[{name!r}]": method.problem for name, method in methods.items()}
+    problem = next(iter(known.values())) if part.problem is None else part.problem
+    problem = with_dimension(problem, **known, environment=environment)
+    methods = {name: of_dimension(method, problem.d) for name, method in methods.items()}
+    if part.problem is None:
+        _require_one_problem(methods)
     if part.optimum is not None:
         _check_optimum(part.optimum, problem)
     if knows_risk(environment):
@@ -192,21 +191,15 @@ def rehearse(method: Any, environment: Any) -> list[int]:
     return costs
 
 
-def _only_problem(methods: Mapping[str, Any]) -> Problem:
-    """The problem that all methods know."""
+def _require_one_problem(methods: Mapping[str, Method]) -> None:
+    """Refuse methods that know different problems, of which one would have to be measured on."""
     first, *others = methods
-    sizes = [method.problem.dimension for method in methods.values() if method.problem.dimension is not None]
-
-    def description(method: Any) -> Any:
-        return describe(method.problem.of_dimension(sizes[0]) if sizes else method.problem)
-
     for name in others:
-        same = methods[name].problem is methods[first].problem
-        if not same and description(methods[name]) != description(methods[first]):
+        one, other = methods[first].problem, methods[name].problem
+        if one is not other and describe(one) != describe(other):
             raise ValueError(
                 f"methods must know the same problem, but {first!r} and {name!r} differ; choose one with `problem=`"
             )
-    return methods[first].problem.of_dimension(sizes[0]) if sizes else methods[first].problem
 
 
 def _optimum_or_none(problem: Problem, environment: Any) -> Solution | None:

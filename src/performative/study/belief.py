@@ -120,7 +120,7 @@ def believed(method: Method, state: Any, recent: Recent) -> Believed | None:
     distinct = recent.distinct_decisions()
     if not distinct:
         return None
-    sure = distinct > method.problem.dimension
+    sure = distinct > method.problem.d
     if isinstance(method, SafePrimalDual) and method.learner.structured:
         return Believed(method.learner, method.prediction, state.belief, state.scales.length**2, sure)
     learner = LeastSquares(callable_node(apply_effect), None, False, (), None, RESERVOIR, None)

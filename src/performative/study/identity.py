@@ -41,7 +41,7 @@ def identity(method: Method, points: Arrays) -> Identity:
     """Everything known about a method before any data, with its functions probed at `points`."""
     problem = method.problem
     state = method.init(jax.random.key(0, impl="threefry2x32"))
-    values: Identity = dict(_walked(method, "method", (), problem.dimension))
+    values: Identity = dict(_walked(method, "method", (), problem.d))
     values["method.init().round"] = np.asarray(state.round)
     values["method.init().decision"] = np.asarray(state.decision)
     decisions = points["decisions"]
@@ -88,7 +88,7 @@ def losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
 @in_float64
 def new_points(problem: Problem) -> dict[str, Floats]:
     """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss accepts."""
-    edge = problem.decisions.spread(problem.dimension, 4 * POINTS)
+    edge = problem.decisions.spread(problem.d, 4 * POINTS)
     decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside a convex set
     accepted = [width for width in _widths(problem) if _accepts(problem, width)]
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
@@ -154,7 +154,7 @@ def require_usable(problem: Problem) -> None:
 
 
 def _widths(problem: Problem) -> list[int]:
-    d = problem.dimension
+    d = problem.d
     return list(dict.fromkeys((d, d + 1, *_WIDTHS)))
 
 
