@@ -52,7 +52,7 @@ class ConfidenceBounds:
     """Every deployed decision meets the constraints."""
 
     @in_float64
-    def init(self, key: Array) -> State:
+    def init(self, key: Array) -> State[ArmLosses]:
         """Nothing deployed. The multipliers stay 0, since every arm is feasible."""
         count = self.arms.shape[0]
         belief = ArmLosses(jnp.zeros(()), jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
@@ -64,27 +64,27 @@ class ConfidenceBounds:
         """0: it explores by optimism, not by noise."""
         return 0
 
-    def ask(self, state: State, key: Array) -> Array:
+    def ask(self, state: State[ArmLosses], key: Array) -> Array:
         """The arm with the smallest lower bound."""
         return self.decide(state, jnp.zeros(0))
 
-    def decide(self, state: State, normals: Array) -> Array:
+    def decide(self, state: State[ArmLosses], normals: Array) -> Array:
         """The arm with the smallest lower bound."""
         return jnp.asarray(state.decision)[None]
 
-    def wanted(self, state: State) -> int:
+    def wanted(self, state: State[ArmLosses]) -> int:
         """The same number in every round."""
         return int(self.samples)
 
     @in_float64
-    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+    def tell(self, state: State[ArmLosses], decisions: Array, samples: Array) -> State[ArmLosses]:
         """Add the losses of all arms on the new data and choose the next arm."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be one arm, but got {decisions.shape[0]} decisions")
         return _search(self, state, decisions[0], samples[0])
 
-    def _search(self, state: State, decision: Array, z: Array) -> State:
+    def _search(self, state: State[ArmLosses], decision: Array, z: Array) -> State[ArmLosses]:
         arms = jnp.asarray(self.arms)
         at = jnp.argmin(jnp.sum((arms - decision) ** 2, axis=1))
         own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)

@@ -56,7 +56,7 @@ class RepeatedMinimization:
     samples: int
 
     @in_float64
-    def init(self, key: Array) -> State:
+    def init(self, key: Array) -> State[None]:
         """The state before any data, at θ_1."""
         origin = self.problem.decisions.project(jnp.zeros(self.problem.d))
         start = origin if self.start is None else jnp.asarray(self.start)
@@ -67,27 +67,27 @@ class RepeatedMinimization:
         """0: it does not explore."""
         return 0
 
-    def ask(self, state: State, key: Array) -> Array:
+    def ask(self, state: State[None], key: Array) -> Array:
         """θ_t alone."""
         return self.decide(state, jnp.zeros(0))
 
-    def decide(self, state: State, normals: Array) -> Array:
+    def decide(self, state: State[None], normals: Array) -> Array:
         """θ_t alone."""
         return jnp.asarray(state.decision)[None]
 
-    def wanted(self, state: State) -> int:
+    def wanted(self, state: State[None]) -> int:
         """The same number in every round."""
         return int(self.samples)
 
     @in_float64
-    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+    def tell(self, state: State[None], decisions: Array, samples: Array) -> State[None]:
         """Minimize on the data of this round, or on infinitely many of them."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be the one decision θ_t, but got {decisions.shape[0]} decisions")
         return _repeat(self, state, decisions, samples)
 
-    def _repeat(self, state: State, decisions: Array, samples: Array) -> State:
+    def _repeat(self, state: State[None], decisions: Array, samples: Array) -> State[None]:
         problem = self.problem
         if self.risk is None:
             pattern = hessian_pattern(LossInData(problem.loss), samples.shape[2], state.decision)

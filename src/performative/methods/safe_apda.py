@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from performative.estimators.regression import LeastSquares
 from performative.fading import Fading
-from performative.methods.options import memory_of, parts_of
+from performative.methods.options import memory_from, parts_of
 from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import as_node, callable_node
@@ -75,7 +75,7 @@ def safe_apda(
         raise TypeError(f"`safety` must be a part such as performative.safety.Pull(), but got {safety!r}")
     prepared = as_node(safety).prepared(problem, strictly_feasible(problem, anchor))
     samples, size = whole("samples", samples, 1), whole("reservoir", reservoir, 1)
-    memory = memory_of(forgetting, samples)
+    memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))
     learner = _learner(shift, effect, problem.d, size, memory)

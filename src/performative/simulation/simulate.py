@@ -19,11 +19,16 @@ from performative.simulation.dataset import recorded_rounds, report_failures, to
 from performative.simulation.jobs import LANES, Job, make_jobs
 from performative.simulation.processes import check_cluster
 from performative.simulation.runner import run_jobs
-from performative.simulation.worlds import Cast, make_worlds
+from performative.simulation.worlds import Cast, Given, make_worlds
 from performative.validation import MOST_SEED, whole
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from performative.environments.protocol import Environment
+    from performative.methods.protocol import Method
+    from performative.problem import Problem
+    from performative.solvers.kkt import Solution
 
 PARTIAL = "partial.nc"
 """Where, in the directory of its checkpoints, an interrupted run leaves the dataset recorded so far."""
@@ -33,15 +38,15 @@ _MOST_NUMBERS = 10**6
 
 @in_float64
 def simulate(
-    methods: Mapping[str, Any],
-    environment: Any,
+    methods: Mapping[str, Given[Method]],
+    environment: Given[Environment],
     *,
     rounds: int,
     realizations: int | None = None,
     seed: int = 0,
     record: int | Sequence[int] = 50,
-    problem: Any = None,
-    optimum: Any = None,
+    problem: Given[Problem | None] = None,
+    optimum: Given[Solution | None] = None,
     outside: bool = False,
     workers: int = 1,
     cluster: str | None = None,

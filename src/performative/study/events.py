@@ -6,7 +6,7 @@ those of the first version, so that every file ever written can be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from performative.numerics.arrays import Floats
 from performative.study.records import Arrays, packed, unpacked
+from performative.study.renamed import Identity
 
 _PROBED = "probed: "
 
@@ -29,7 +30,7 @@ class Created:
     performative: str
     jax: str
     spec: str | None
-    identity: Mapping[str, Any]
+    identity: Identity
     points: Arrays
 
 

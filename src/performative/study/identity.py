@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from performative.numerics.precision import in_float64
 from performative.problem import Problem
 from performative.study.events import Created, Observed
 from performative.study.records import Arrays, is_key
-from performative.study.renamed import present_identity
+from performative.study.renamed import Identity, present_identity
 
 TOLERANCE = 1e-9
 """The relative difference between stored and given numbers that counts as rounding."""
@@ -32,8 +32,6 @@ POINTS = 4
 _WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
 _SHIFT = ".shift(probes)"
-Identity = dict[str, Any]
-"""Plain values and arrays by path."""
 
 
 @in_float64
@@ -41,7 +39,7 @@ def identity(method: Method, points: Arrays) -> Identity:
     """Everything known about a method before any data, with its functions probed at `points`."""
     problem = method.problem
     state = method.init(jax.random.key(0, impl="threefry2x32"))
-    values: Identity = dict(_walked(method, "method", (), problem.d))
+    values = dict(_walked(method, "method", (), problem.d))
     values["method.init().round"] = np.asarray(state.round)
     values["method.init().decision"] = np.asarray(state.decision)
     decisions = points["decisions"]
@@ -97,7 +95,7 @@ def new_points(problem: Problem) -> dict[str, Floats]:
     }
 
 
-def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def differences(stored: Identity, given: Identity) -> list[str]:
     """One line for each path at which two identities differ."""
     lines = []
     for path in dict.fromkeys((*stored, *given)):
