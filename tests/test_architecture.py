@@ -149,6 +149,19 @@ def test_the_map_of_readme_shows_every_file():
     assert map_of_readme() == drawn_map(), "run `python tests/helpers/house_map.py`"
 
 
+def test_type_checkers_know_what_the_package_lends():
+    """A name imported `as` itself is one for users too; without it strict type checkers refuse `pf.apda`."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    lent = {
+        alias.asname: f"{line.module}.{alias.name}".removeprefix("performative.")
+        for line in block.body
+        for alias in line.names
+    }
+    homes = {name: f"{home}.{name}" for name, home in performative._HOMES.items()}
+    assert lent == homes | {name: name for name in performative._MODULES}
+
+
 def untyped_fields(source):
     """Fields of classes whose annotation says `Any`, of which a type checker checks nothing."""
     return [
