@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from performative.estimators.prediction import Prediction
+from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.regression import LeastSquares, Regression, with_floor
 from performative.estimators.standard_errors import DRAWS, Confidence, confidence
@@ -153,6 +153,12 @@ class SafePrimalDual:
         start = self.safety(self.problem, jnp.asarray(self.start))
         ridge = state.scales.length**2
         return confidence(self.learner, self.prediction, state.belief, state.decision, start, ridge, draws)
+
+    def structure(self, state: SafeState) -> Learned | None:
+        """What is learned about a structured effect, for whoever sees only the log; None for a dense one, or before any data."""
+        if not self.learner.structured or isinstance(state.belief, Unobserved):
+            return None
+        return Learned(self.learner, self.prediction, state.belief, state.scales.length**2)
 
     def _advance(self, state: SafeState, decision: Array, samples: Array) -> SafeState:
         if isinstance(state.belief, Unobserved):
