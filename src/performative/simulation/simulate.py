@@ -36,7 +36,6 @@ _MOST_NUMBERS = 10**6
 """Attributes hold arrays number by number up to so many in all, and by their digests beyond."""
 
 
-@in_float64
 def simulate(
     methods: Mapping[str, Given[Method]],
     environment: Given[Environment],
@@ -102,6 +101,40 @@ def simulate(
     >>> runs.sel(variant="fickle", algorithm="apda").decision.isel(t=-1).shape
     (3, 1)
     """
+    return run(
+        Cast(methods, environment, problem, optimum),
+        rounds=rounds,
+        realizations=realizations,
+        seed=seed,
+        record=record,
+        outside=outside,
+        workers=workers,
+        cluster=cluster,
+        batch=batch,
+        chunk=chunk,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+
+
+@in_float64
+def run(
+    cast: Cast,
+    *,
+    rounds: int,
+    realizations: int | None = None,
+    seed: int = 0,
+    record: int | Sequence[int] = 50,
+    outside: bool = False,
+    workers: int = 1,
+    cluster: str | None = None,
+    batch: int = LANES,
+    chunk: int | None = None,
+    progress: bool | None = None,
+    checkpoint: str | Path | None = None,
+    provenance: bool = True,
+) -> xr.Dataset:
+    """`simulate` for a whole cast; without `provenance`, the attributes do not describe it."""
     rounds, seed = whole("rounds", rounds, 1), whole("seed", seed, 0, MOST_SEED)
     batch, workers = whole("batch", batch, 1), whole("workers", workers, 1)
     if chunk is not None:
@@ -111,7 +144,6 @@ def simulate(
     recorded = recorded_rounds(rounds, record)
     if realizations is not None:
         realizations = whole("realizations", realizations, 1)
-    cast = Cast(methods, environment, problem, optimum)
     worlds = make_worlds(cast, outside)
     realizations = realizations or len(worlds)
     directory = None if checkpoint is None else Path(checkpoint)
@@ -124,7 +156,7 @@ def simulate(
         "seed": seed,
         "batch": batch,
         "record": recorded,
-        **_provenance(cast),
+        **(_provenance(cast) if provenance else {}),
     }
     try:
         pieces = run_jobs(jobs, workers, progress, cluster)
@@ -133,7 +165,7 @@ def simulate(
             _keep_partial(jobs, cast, attributes, directory)
         raise
     dataset = to_dataset(cast, jobs, pieces).assign_attrs(attributes)
-    report_failures(dataset, worlds[0][0].methods)
+    report_failures(dataset, worlds)
     if directory is not None:
         (directory / PARTIAL).unlink(missing_ok=True)
     return dataset

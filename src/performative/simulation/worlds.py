@@ -23,6 +23,7 @@ from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import Solution
 from performative.truth.metrics import Truth
 from performative.truth.optimum import performative_optimum
+from performative.validation import caller_level
 
 T = TypeVar("T")
 Instances: TypeAlias = Sequence[T] | T
@@ -232,7 +233,9 @@ def _optimum_or_none(problem: Problem, environment: Environment) -> Solution | N
     try:
         return performative_optimum(problem, environment)
     except SolverFailed as error:
-        warnings.warn(f"regret is not measured: no optimum was found ({error}); pass `optimum=`", stacklevel=5)
+        warnings.warn(
+            f"regret is not measured: no optimum was found ({error}); pass `optimum=`", stacklevel=caller_level()
+        )
         return None
 
 
