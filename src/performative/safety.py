@@ -66,7 +66,7 @@ class Pull:
     def prepared(self, problem: Problem, anchor: Floats) -> PullToward:
         """The pull toward `anchor`."""
         margin = -MARGIN * np.asarray(problem.g(jnp.asarray(anchor)))
-        quadratic = problem.is_declared_convex and polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
+        quadratic = problem.is_declared_convex and polynomial.degree(problem.g, jnp.zeros(problem.d)) <= 2
         return PullToward(as_field(anchor), as_field(margin), bool(quadratic))
 
 
@@ -85,7 +85,7 @@ class Nearest:
         import cvxpy as cp
 
         for item in problem.constraints:
-            if item.declare(cp.Variable(problem.dimension)) is None:
+            if item.declare(cp.Variable(problem.d)) is None:
                 raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
         return NearestFeasible(Pull().prepared(problem, anchor))
 

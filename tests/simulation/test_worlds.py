@@ -205,6 +205,68 @@ def test_a_known_effect_that_does_not_fit_the_world_is_refused(rows):
         pf.simulate({"oracle": method}, WORLD, rounds=5)
 
 
+class Shifted:
+    """A world that does not say how long a decision is."""
+
+    def sample(self, key, theta, n):
+        return jnp.broadcast_to(theta, (n, 2))
+
+
+FREE = problem(decisions=pf.Ball(1.0))
+
+
+def parts_of(methods, world, **others):
+    """The one instance of a cast."""
+    with precise():
+        return worlds.make_worlds(worlds.Cast(methods, world, **others))[0][0]
+
+
+def test_a_dimension_that_one_part_knows_is_that_of_all():
+    """The world, another method or the problem to measure on tells each method that does not know its dimension."""
+    free, fixed = pf.apda(FREE, warmup=2), pf.apda(FREE.of_dimension(2), warmup=2)
+    for world in (
+        parts_of({"free": free}, WORLD),
+        parts_of({"free": free, "fixed": fixed}, Shifted()),
+        parts_of({"fixed": fixed}, Shifted(), problem=FREE),
+        parts_of({"free": free}, Shifted(), problem=FREE.of_dimension(2)),
+    ):
+        assert {method.problem.d for method in world.methods.values()} == {2}
+        assert world.truth.problem.d == 2
+
+
+@pytest.mark.usefixtures("no_work")
+def test_parts_of_different_dimensions_are_refused():
+    two, three = (pf.apda(FREE.of_dimension(d), warmup=2) for d in (2, 3))
+    refused(
+        "the problem has dimension 2, but `methods['b']` is for decisions of 3 numbers",
+        lambda: pf.simulate({"a": two, "b": three}, Shifted(), rounds=5),
+    )
+    refused(
+        "the problem has dimension 3, but `environment` is for decisions of 2 numbers",
+        lambda: pf.simulate({"b": three}, WORLD, rounds=5),
+    )
+    refused(
+        "the problem's dimension is unknown; pass `dimension=d` to Problem",
+        lambda: pf.simulate({"a": pf.apda(FREE, warmup=2)}, Shifted(), rounds=5),
+    )
+
+
+@pytest.mark.usefixtures("no_work")
+def test_a_plain_method_must_know_its_dimension_itself():
+    class Plain:
+        problem = FREE
+
+        def init(self, key):
+            raise AssertionError
+
+        ask = wanted = tell = init
+
+    refused(
+        "the problem of a Plain must know its dimension; pass `dimension=2` to Problem",
+        lambda: pf.simulate({"plain": Plain()}, WORLD, rounds=5),
+    )
+
+
 def test_one_problem_in_one_world_is_solved_once_however_many_instances(monkeypatch):
     solve, solved = worlds.performative_optimum, []
 

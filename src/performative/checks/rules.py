@@ -51,7 +51,7 @@ def _protocol(trial: Trial) -> str:
     wanted = trial.method.wanted(state)
     whole_number = isinstance(wanted, int | np.integer) and wanted >= 1
     _expect(whole_number, f"`wanted` must be a whole number >= 1, but got {wanted!r}")
-    d, m = problem.dimension, len(problem.constraint_names)
+    d, m = problem.d, len(problem.constraint_names)
     shape = np.shape(trial.ask(state, trial.first(state)))
     _expect(len(shape) == 2 and shape[0] >= 1 and shape[1] == d, f"`ask` must return (b, {d}), but returned {shape}")
     for snapshot in trial.snapshots:

@@ -168,7 +168,7 @@ def _run_all(tasks: list[Task], workers: int) -> list[Record | Skipped]:
     groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
     if len(groups) < 2 * workers:
         groups = [[task] for task in tasks]
-    largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
+    largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.d)
     with warnings.catch_warnings():
         # Compiled programs add up; a process that holds many of them is replaced.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")

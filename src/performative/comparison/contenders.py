@@ -62,12 +62,12 @@ def scale_of(case: Case, deployments: int) -> Scale:
     risk, problem = jax.jit(case.environment.risk(case.problem)), case.problem
     best = jnp.asarray(case.optimum.decision)
     curvatures = np.abs(np.linalg.eigvalsh(np.asarray(jax.jit(jax.hessian(risk))(best))))
-    points = jnp.asarray([*problem.decisions.spread(problem.dimension, 40), np.asarray(best)])
+    points = jnp.asarray([*problem.decisions.spread(problem.d, 40), np.asarray(best)])
     # The gradient in the deployed decision, of each point on the data that each point brings.
     slopes = jax.jit(jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None)))(points, points)
     return Scale(
         curvature=max(float(np.mean(curvatures)), 1e-3),
-        reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.dimension)))),
+        reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.d)))),
         sensitivity=1.2 * float(np.max(np.linalg.norm(slopes, axis=-1))) + 1e-3,
         deployments=deployments,
     )
@@ -97,8 +97,8 @@ def _oracle(case: Case, scale: Scale) -> Method:
 def _perfgd(case: Case, scale: Scale) -> Method:
     if case.family is None:
         raise ValueError("it needs the family of the data, which is unknown")
-    memory = max(2 * case.problem.dimension, 50)
-    samples = 1 if case.problem.dimension <= 3 else 10
+    memory = max(2 * case.problem.d, 50)
+    samples = 1 if case.problem.d <= 3 else 10
     return perfgd(
         case.problem,
         family=case.family,
@@ -125,7 +125,7 @@ CONTENDERS: dict[str, Maker] = {
     "rrm": lambda case, scale: repeated_minimization(case.problem, samples=int(np.ceil(np.sqrt(scale.deployments)))),
     "two-stage": lambda case, scale: two_stage(
         case.problem,
-        stage=max(int(scale.deployments ** (2 / 3)), case.problem.dimension + 1),
+        stage=max(int(scale.deployments ** (2 / 3)), case.problem.d + 1),
         exploration=scale.reach,
         **_location(case),
     ),
@@ -133,10 +133,10 @@ CONTENDERS: dict[str, Maker] = {
     "score": _score,
     # The mean square of their estimates is d² and d times that of a gradient.
     "one-point": lambda case, scale: one_point(
-        case.problem, step=scale.step(3 / 4) / case.problem.dimension**2, exploration=scale.probe(1 / 4)
+        case.problem, step=scale.step(3 / 4) / case.problem.d**2, exploration=scale.probe(1 / 4)
     ),
     "two-point": lambda case, scale: two_point(
-        case.problem, step=scale.step(2 / 3) / case.problem.dimension, exploration=scale.probe(1 / 6)
+        case.problem, step=scale.step(2 / 3) / case.problem.d, exploration=scale.probe(1 / 6)
     ),
     "confidence": lambda case, scale: confidence_bounds(
         case.problem, sensitivity=scale.sensitivity, samples=max(10, int(np.sqrt(scale.deployments)))

@@ -33,18 +33,27 @@ class Environment(Protocol):
         """n samples (n, k) of Z ∼ D(θ)."""
 
 
-class KnownWorld(Environment, Protocol):
-    """A world whose truth is known: its risk can be computed."""
-
-    @property
-    def width(self) -> int:
-        """k, the length of one sample."""
+class NormalWorld(Environment, Protocol):
+    """A world whose randomness comes from standard normal numbers."""
 
     def normals(self, n: int) -> int:
         """How many standard normal numbers n samples take."""
 
     def respond(self, normals: Array, theta: Array) -> Array:
         """The samples (n, k) made from these numbers."""
+
+
+def takes_normals(environment: Environment) -> TypeGuard[NormalWorld]:
+    """Whether a world offers to be given its standard normal numbers."""
+    return hasattr(environment, "normals")
+
+
+class KnownWorld(NormalWorld, Protocol):
+    """A world whose truth is known: its risk can be computed."""
+
+    @property
+    def width(self) -> int:
+        """k, the length of one sample."""
 
     def risk(self, problem: Problem, steps: int | None = None) -> DecoupledRisk:
         """The decoupled risk (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) as a pytree; its diagonal is PR."""

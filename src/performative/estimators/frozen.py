@@ -25,7 +25,7 @@ class Memoryless:
 
     def init(self, problem: Problem, key: Array) -> SampleBelief:
         """No gradient yet."""
-        return SampleBelief(jnp.zeros(problem.dimension))
+        return SampleBelief(jnp.zeros(problem.d))
 
     def opening(self, belief: SampleBelief) -> int:
         """0: there is no warm-up."""

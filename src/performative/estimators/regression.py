@@ -15,6 +15,7 @@ from performative.estimators import reservoir
 from performative.estimators.protocol import Unobserved
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import changed, pytree
+from performative.numerics.randomness import new_key
 from performative.shifts import Shift
 
 Numbers = Array | Floats
@@ -79,6 +80,10 @@ class JointMoments:
         normal = jnp.einsum("kpd,de,kqe->pq", tensor, scatter, tensor)
         return jnp.linalg.solve(normal, jnp.einsum("kpd,kd->p", tensor, self.cross))
 
+    def residuals(self, decisions: Numbers, samples: Numbers, effect: Numbers) -> Numbers:
+        """What z̄ + A(x − x̄) leaves of samples (n, k) observed at decisions (n, d)."""
+        return (samples - self.data) - (decisions - self.decision) @ effect.T
+
 
 @pytree()
 class Regression:
@@ -110,6 +115,36 @@ class Regression:
     lean: Array
     lean_inverse: Array
     key: Array
+
+    @staticmethod
+    def of(decisions: Floats, samples: Floats, weights: Floats, reservoir: int | None) -> Regression:
+        """Of weighted samples (n, k) at decisions (n, d), all at once; the last ones fill the `reservoir`, if it has a size.
+
+        The covariance of the effect allows for the weights. Coordinates that never varied get an effect of 0 and a huge error.
+        """
+        d, k = decisions.shape[1], samples.shape[1]
+        share = weights / weights.sum()
+        moments = JointMoments.of(decisions, samples, share)
+        ridge = 1e-9 * max(float(np.trace(moments.scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
+        effect, count = moments.effect(ridge), 1.0 / float(np.sum(share**2))
+        inverse = np.linalg.inv(moments.scatter + ridge * np.eye(d))
+        weighted, left = share[:, None] * (decisions - moments.decision), moments.residuals(decisions, samples, effect)
+        kept = None
+        if reservoir is not None:
+            rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(reservoir, int(count))) :]
+            kept = jnp.asarray(np.resize(rows, (reservoir, d + k)))
+        return Regression(
+            effect=jnp.asarray(effect),
+            count=jnp.asarray(count),
+            decision=jnp.asarray(moments.decision),
+            data=jnp.asarray(moments.data),
+            inverse=jnp.asarray(inverse @ (weighted.T @ weighted) @ inverse),
+            scatter=jnp.asarray(count * (share[:, None] * left).T @ left),
+            reservoir=kept,
+            lean=jnp.zeros((k, 0)),
+            lean_inverse=jnp.zeros((0, 0)),
+            key=new_key(0),
+        )
 
 
 @pytree("unmoved", "structured", "reservoir")

@@ -43,7 +43,7 @@ class ScoreEstimate:
 
     def init(self, problem: Problem, key: Array) -> ScoreBelief:
         """No gradient and no loss yet."""
-        return ScoreBelief(jnp.zeros(problem.dimension), jnp.zeros(()))
+        return ScoreBelief(jnp.zeros(problem.d), jnp.zeros(()))
 
     def opening(self, belief: ScoreBelief) -> int:
         """0: there is no warm-up."""
@@ -101,7 +101,7 @@ class PerformativeGradient:
 
     def init(self, problem: Problem, key: Array) -> Trajectory:
         """The belief before any round is remembered."""
-        h, d = int(self.memory), problem.dimension
+        h, d = int(self.memory), problem.d
         zero = jnp.zeros(d)
         return Trajectory(jnp.zeros((h, d)), jnp.zeros((h, self.family.size)), zero, jnp.zeros(()))
 

@@ -39,7 +39,7 @@ class OnePointEstimate:
 
     def init(self, problem: Problem, key: Array) -> Probe:
         """No loss yet."""
-        return Probe(jnp.zeros(problem.dimension), jnp.zeros(()))
+        return Probe(jnp.zeros(problem.d), jnp.zeros(()))
 
     def opening(self, belief: Probe) -> int:
         """0: there is no warm-up."""

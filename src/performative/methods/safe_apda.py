@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from performative.estimators.regression import LeastSquares
 from performative.fading import Fading
-from performative.methods.options import memory_of, parts_of
+from performative.methods.options import memory_from, parts_of
 from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import as_node, callable_node
@@ -73,11 +73,11 @@ def safe_apda(
     safety = Pull() if safety is None else _checked_safety(safety)
     prepared = as_node(safety).prepared(problem, strictly_feasible(problem, anchor))
     samples, size = whole("samples", samples, 1), whole("reservoir", reservoir, 1)
-    memory = memory_of(forgetting, samples)
+    memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))
-    learner = _learner(shift, effect, problem.dimension, size, memory)
-    widest = float(problem.decisions.radius) / (2 * math.sqrt(problem.dimension))
+    learner = _learner(shift, effect, problem.d, size, memory)
+    widest = float(problem.decisions.radius) / (2 * math.sqrt(problem.d))
     return SafePrimalDual(
         problem=problem,
         learner=learner,
@@ -85,7 +85,7 @@ def safe_apda(
         safety=prepared,
         steps=CurvatureSteps(),
         start=prepared.anchor if start is None else as_field(start),
-        history=None if history is None else _past(history, problem.dimension),
+        history=None if history is None else _past(history, problem.d),
         samples=samples,
     )
 

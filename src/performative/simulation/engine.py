@@ -14,7 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import NDArray
 
+from performative.environments import protocol as worlds
+from performative.environments.protocol import Environment
+from performative.methods import protocol as methods
+from performative.methods.protocol import Method, MethodState
 from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_lanes
 from performative.numerics.lanes.values import Same
 from performative.numerics.pytrees import pytree
@@ -31,8 +36,8 @@ FEW = 10
 class World:
     """What one realization consists of, apart from chance: the methods, the environment and the truth."""
 
-    methods: dict[str, Any]
-    environment: Any
+    methods: dict[str, Method]
+    environment: Environment
     truth: Truth
 
 
@@ -40,7 +45,7 @@ class World:
 class Run:
     """One method under way: its state and its tally."""
 
-    state: Any
+    state: MethodState
     tally: Tally
 
 
@@ -67,15 +72,15 @@ class Packed:
     know, say) is one array: a round reads less memory, and a large table is not copied for every lane.
     """
 
-    arrays: tuple[Any, ...]
+    arrays: tuple[Same | NDArray[np.generic], ...]
     places: tuple[int, ...]
-    tree: Any
+    tree: jax.tree_util.PyTreeDef
 
     @staticmethod
     def of(worlds: Sequence[World]) -> Packed:
         """The worlds packed; they differ in their numbers alone."""
         rows = [[np.asarray(leaf) for leaf in jax.tree.leaves(world)] for world in worlds]
-        arrays: list[Any] = []
+        arrays: list[Same | NDArray[np.generic]] = []
         places, positions = [], {}
         for leaves in zip(*rows, strict=True):
             first = leaves[0]
@@ -153,7 +158,7 @@ class Batch:
         return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *self._shape), values)
 
 
-def first_answer(environment: Any, decision: Array, seed: int, realization: int, n: int) -> Array:
+def first_answer(environment: Environment, decision: Array, seed: int, realization: int, n: int) -> Array:
     """The n samples (n, k) that round 0 of a realization observes at `decision`."""
     keys = round_keys(jax.random.fold_in(new_key(seed), realization), 0, answers=1)
     return environment.sample(keys[1], decision, n)
@@ -174,7 +179,7 @@ def compiler_options() -> dict[str, str]:
 
 
 @jax.jit
-def _first_round(method: Any) -> Array:
+def _first_round(method: Method) -> Array:
     """Where a method starts: in round 0 if it opens with a warm-up. Nothing else of its state is computed."""
     return method.init(new_key(0)).round
 
@@ -254,7 +259,7 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     environment = world.environment
 
     def answer(decision: Array, index: int, wanted: int) -> Array:
-        if hasattr(environment, "normals"):
+        if worlds.takes_normals(environment):
             numbers = noise.answers[index, : environment.normals(wanted)]
             return environment.respond(numbers, decision)
         return environment.sample(noise.keys[1 + index], decision, wanted)
@@ -262,7 +267,7 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     after = {}
     for name, run in runs.items():
         method, state = world.methods[name], run.state
-        if hasattr(method, "normals"):
+        if methods.takes_normals(method):
             decisions = method.decide(state, noise.asking[: method.normals])
         else:
             decisions = method.ask(state, noise.keys[0])
@@ -310,8 +315,11 @@ def _needs(world: World, runs: Runs) -> tuple[int, int, int]:
     for name, run in runs.items():
         method = world.methods[name]
         asked = jax.eval_shape(lambda method, state: method.ask(state, new_key(0)), method, run.state)
-        answers, asking = max(answers, asked.shape[0]), max(asking, getattr(method, "normals", 0))
-        if hasattr(world.environment, "normals"):
+        answers, asking = (
+            max(answers, asked.shape[0]),
+            max(asking, method.normals if methods.takes_normals(method) else 0),
+        )
+        if worlds.takes_normals(world.environment):
             size = max(size, world.environment.normals(method.wanted(run.state)))
     return answers, asking, size
 

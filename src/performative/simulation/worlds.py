@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-from performative.environments.protocol import knows_risk
+from performative.environments.protocol import Environment, knows_risk
 from performative.errors import SolverFailed
-from performative.methods.protocol import require_method
+from performative.methods.protocol import Method, MethodState, of_dimension, require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
 from performative.numerics.structure import difference
@@ -23,15 +24,22 @@ from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import Solution
 from performative.truth.metrics import Truth
 from performative.truth.optimum import performative_optimum
+from performative.validation import caller_level
+
+T = TypeVar("T")
+Instances: TypeAlias = Sequence[T] | T
+"""One object, or a list of instances of it."""
+Given: TypeAlias = Instances[T] | Mapping[str, Instances[T]] | Mapping[int, Instances[T]] | Mapping[float, Instances[T]]
+"""One object, a list of instances, or a mapping of those by variant."""
 
 
 class Cast(NamedTuple):
     """What takes part in a simulation: each part is one object, a list of instances, or a mapping of those by variant."""
 
-    methods: Mapping[str, Any]
-    environment: Any
-    problem: Any = None
-    optimum: Any = None
+    methods: Mapping[str, Given[Method]]
+    environment: Given[Environment]
+    problem: Given[Problem | None] = None
+    optimum: Given[Solution | None] = None
 
     def variants(self) -> list[Hashable] | None:
         """The labels of the variants; None if no part names any."""
@@ -50,12 +58,10 @@ class Cast(NamedTuple):
 
     def variant(self, label: Hashable) -> Cast:
         """The parts of one variant."""
-
-        def part(whole: Any) -> Any:
-            return whole[label] if isinstance(whole, Mapping) else whole
-
-        methods = {name: part(method) for name, method in self.methods.items()}
-        return Cast(methods, part(self.environment), part(self.problem), part(self.optimum))
+        methods = {name: _variant(method, label) for name, method in self.methods.items()}
+        return Cast(
+            methods, _variant(self.environment, label), _variant(self.problem, label), _variant(self.optimum, label)
+        )
 
     def instances(self) -> int | None:
         """How many instances the lists hold; None if there is no list."""
@@ -64,18 +70,38 @@ class Cast(NamedTuple):
             raise ValueError(f"lists of instances must be nonempty and of the same length, but got {lengths}")
         return next(iter(lengths.values()), None)
 
-    def instance(self, index: int) -> Cast:
-        """The parts of one instance."""
+    def instance(self, index: int) -> Part:
+        """The parts of one instance of a variant, checked against each other, their dimension resolved."""
+        methods = {name: _instance(method, index) for name, method in sorted(self.methods.items())}
+        return _checked(
+            methods, _instance(self.environment, index), _instance(self.problem, index), _instance(self.optimum, index)
+        )
 
-        def part(whole: Any) -> Any:
-            return whole[index] if isinstance(whole, list | tuple) else whole
-
-        methods = {name: part(method) for name, method in sorted(self.methods.items())}
-        return Cast(methods, part(self.environment), part(self.problem), part(self.optimum))
-
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> dict[str, object]:
         methods = {f"methods[{name!r}]": method for name, method in self.methods.items()}
         return methods | {"environment": self.environment, "problem": self.problem, "optimum": self.optimum}
+
+
+def _variant(whole: Given[T], label: Hashable) -> Instances[T]:
+    if not isinstance(whole, Mapping):
+        return whole
+    by_label: Mapping[Any, Instances[T]] = whole
+    return by_label[label]
+
+
+def _instance(whole: Given[T], index: int) -> T:
+    """One instance of a part of one variant, which is no mapping."""
+    one: Any = whole[index] if isinstance(whole, list | tuple) else whole
+    return one
+
+
+class Part(NamedTuple):
+    """One instance of one variant: objects, neither lists nor mappings."""
+
+    methods: dict[str, Method]
+    environment: Environment
+    problem: Problem
+    optimum: Solution | None
 
 
 def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
@@ -94,7 +120,7 @@ def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
     if len(lengths) > 1:
         raise ValueError(f"all variants must have the same number of instances, but got {sorted(lengths)}")
     count = max(lengths, default=1)
-    rows = [[_checked(variant.instance(index)) for variant in variants] for index in range(count)]
+    rows = [[variant.instance(index) for variant in variants] for index in range(count)]
     _require_alike(rows, labels)
     for method in rows[0][0].methods.values():  # all instances and variants have the structure of the first
         rehearse(method, rows[0][0].environment)
@@ -109,7 +135,7 @@ def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
     return [[_world(part, steps, outside) for part in row] for row in rows]
 
 
-def _require_alike(rows: list[list[Cast]], labels: list[Hashable] | None) -> None:
+def _require_alike(rows: list[list[Part]], labels: list[Hashable] | None) -> None:
     """Refuse instances and variants that differ in more than their numbers."""
     names = [
         " of ".join(
@@ -128,42 +154,42 @@ def _require_alike(rows: list[list[Cast]], labels: list[Hashable] | None) -> Non
             )
 
 
-def _world(part: Cast, steps: int | None, outside: bool) -> World:
+def _world(part: Part, steps: int | None, outside: bool) -> World:
     truth = Truth.of(part.problem, part.environment, part.optimum, steps, outside)
     return World(dict(part.methods), part.environment, truth)
 
 
-def _checked(part: Cast) -> Cast:
-    """One instance of one variant, its parts checked against each other and its dimension resolved."""
-    environment, methods = part.environment, part.methods
+def _checked(
+    methods: dict[str, Method], environment: Environment, measured: Problem | None, optimum: Solution | None
+) -> Part:
+    """One instance of one variant; `measured` is the problem to measure on, where it is not the one that the methods know."""
     if not callable(getattr(environment, "sample", None)):
         raise TypeError(f"`environment` must have sample(key, theta, n), but got {environment!r}")
     for name, method in methods.items():
         require_method(f"methods[{name!r}]", method)
-    if part.problem is not None and not isinstance(part.problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {part.problem!r}")
-    problem = _only_problem(methods) if part.problem is None else part.problem
-    problem = with_dimension(problem, required=False, environment=getattr(environment, "dimension", None))
-    if problem.dimension is not None:
-        methods = {
-            name: method if method.problem.dimension == problem.dimension else method.of_dimension(problem.dimension)
-            for name, method in methods.items()
-        }
-    if part.optimum is not None:
-        _check_optimum(part.optimum, problem)
+    if measured is not None and not isinstance(measured, Problem):
+        raise TypeError(f"`problem` must be a performative.Problem, but got {measured!r}")
+    known = {f"methods[{name!r}]": method.problem for name, method in methods.items()}
+    problem = next(iter(known.values())) if measured is None else measured
+    problem = with_dimension(problem, required=True, **known, environment=environment)
+    methods = {name: of_dimension(method, problem.d) for name, method in methods.items()}
+    if measured is None:
+        _require_one_problem(methods)
+    if optimum is not None:
+        _check_optimum(optimum, problem)
     if knows_risk(environment):
         environment.check(problem)
     for name, method in methods.items():
         _check_names(name, method, problem)
     nodes = {name: as_node(method) for name, method in methods.items()}
-    return Cast(nodes, as_node(environment), problem, part.optimum)
+    return Part(nodes, as_node(environment), problem, optimum)
 
 
-def _solved(rows: list[list[Cast]]) -> list[list[Cast]]:
+def _solved(rows: list[list[Part]]) -> list[list[Part]]:
     """The same parts with their optima; what is the same problem in the same world is solved once."""
     solutions: dict[tuple[int, int], Solution | None] = {}
 
-    def solved(part: Cast) -> Cast:
+    def solved(part: Part) -> Part:
         if not knows_risk(part.environment):
             require_feasible(part.problem)
             return part
@@ -177,7 +203,7 @@ def _solved(rows: list[list[Cast]]) -> list[list[Cast]]:
     return [[solved(part) for part in row] for row in rows]
 
 
-def _check_optimum(optimum: Any, problem: Problem) -> None:
+def _check_optimum(optimum: Solution, problem: Problem) -> None:
     if not isinstance(optimum, Solution):
         raise TypeError(f"`optimum` must be a performative.Solution, but got {optimum!r}")
     shapes = np.shape(optimum.decision), np.shape(optimum.multipliers)
@@ -188,11 +214,11 @@ def _check_optimum(optimum: Any, problem: Problem) -> None:
         )
 
 
-def rehearse(method: Any, environment: Any) -> list[int]:
+def rehearse(method: Method, environment: Environment) -> list[int]:
     """How many deployments the first two rounds take; nothing is computed, and parts that do not fit are refused."""
     costs = []
 
-    def two_rounds(key: Any) -> Any:
+    def two_rounds(key: Array) -> MethodState:
         state = method.init(key)
         for _ in range(2):  # a warm-up and a round
             decisions, wanted = method.ask(state, key), method.wanted(state)
@@ -214,32 +240,28 @@ def rehearse(method: Any, environment: Any) -> list[int]:
     return costs
 
 
-def _only_problem(methods: Mapping[str, Any]) -> Problem:
-    """The problem that all methods know."""
+def _require_one_problem(methods: Mapping[str, Method]) -> None:
+    """Refuse methods that know different problems, of which one would have to be measured on."""
     first, *others = methods
-    sizes = [method.problem.dimension for method in methods.values() if method.problem.dimension is not None]
-
-    def description(method: Any) -> Any:
-        return describe(method.problem.of_dimension(sizes[0]) if sizes else method.problem)
-
     for name in others:
-        same = methods[name].problem is methods[first].problem
-        if not same and description(methods[name]) != description(methods[first]):
+        one, other = methods[first].problem, methods[name].problem
+        if one is not other and describe(one) != describe(other):
             raise ValueError(
                 f"methods must know the same problem, but {first!r} and {name!r} differ; choose one with `problem=`"
             )
-    return methods[first].problem.of_dimension(sizes[0]) if sizes else methods[first].problem
 
 
-def _optimum_or_none(problem: Problem, environment: Any) -> Solution | None:
+def _optimum_or_none(problem: Problem, environment: Environment) -> Solution | None:
     try:
         return performative_optimum(problem, environment)
     except SolverFailed as error:
-        warnings.warn(f"regret is not measured: no optimum was found ({error}); pass `optimum=`", stacklevel=5)
+        warnings.warn(
+            f"regret is not measured: no optimum was found ({error}); pass `optimum=`", stacklevel=caller_level()
+        )
         return None
 
 
-def _check_names(name: str, method: Any, problem: Problem) -> None:
+def _check_names(name: str, method: Method, problem: Problem) -> None:
     names = method.problem.constraint_names
     if names != problem.constraint_names:
         raise ValueError(

@@ -86,7 +86,7 @@ def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -
 def _subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tuple[Floats, Floats]:
     import cvxpy as cp
 
-    x = cp.Variable(problem.dimension)
+    x = cp.Variable(problem.d)
     hessian = model.hessian + constraint_curvature(problem, theta, lam * undeclared(problem))
     values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
     floor = 1e-9 * max(float(np.max(np.abs(values))), 1e-12)

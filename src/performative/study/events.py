@@ -6,7 +6,7 @@ those of the first version, so that every file ever written can be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ import numpy as np
 from performative.errors import StudyError
 from performative.numerics.arrays import Floats
 from performative.study.records import Arrays, packed, unpacked
+from performative.study.renamed import Identity
 
 _PROBED = "probed: "
 
@@ -30,7 +31,7 @@ class Created:
     performative: str
     jax: str
     spec: str | None
-    identity: Mapping[str, Any]
+    identity: Identity
     points: Arrays
 
 

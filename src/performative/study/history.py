@@ -83,7 +83,7 @@ def history(problem: Problem, reported_rounds: Iterable[Round], name: str, seed:
         }
         for asked, observed in reported_rounds
     ]
-    d, m, n = problem.dimension, len(problem.constraint_names), len(rows)
+    d, m, n = problem.d, len(problem.constraint_names), len(rows)
     most = max((len(row["deployed"]) for row in rows), default=1)
     width = rows[0]["data"].shape[1] if rows else 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from performative.numerics.precision import in_float64
 from performative.problem import Problem
 from performative.study.events import Created, Observed
 from performative.study.records import Arrays, is_key
-from performative.study.renamed import present_identity
+from performative.study.renamed import Identity, present_identity
 
 TOLERANCE = 1e-9
 """The relative difference between stored and given numbers that counts as rounding."""
@@ -32,8 +32,6 @@ POINTS = 4
 _WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
 _SHIFT = ".shift(probes)"
-Identity = dict[str, Any]
-"""Plain values and arrays by path."""
 
 
 @in_float64
@@ -41,7 +39,7 @@ def identity(method: Method, points: Arrays) -> Identity:
     """Everything known about a method before any data, with its functions probed at `points`."""
     problem = method.problem
     state = method.init(jax.random.key(0, impl="threefry2x32"))
-    values: Identity = dict(_walked(method, "method", (), problem.dimension))
+    values = dict(_walked(method, "method", (), problem.d))
     values["method.init().round"] = np.asarray(state.round)
     values["method.init().decision"] = np.asarray(state.decision)
     decisions = points["decisions"]
@@ -88,7 +86,7 @@ def losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
 @in_float64
 def new_points(problem: Problem) -> dict[str, Floats]:
     """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss accepts."""
-    edge = problem.decisions.spread(problem.dimension, 4 * POINTS)
+    edge = problem.decisions.spread(problem.d, 4 * POINTS)
     decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside a convex set
     accepted = [width for width in _widths(problem) if _accepts(problem, width)]
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
@@ -97,7 +95,7 @@ def new_points(problem: Problem) -> dict[str, Floats]:
     }
 
 
-def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def differences(stored: Identity, given: Identity) -> list[str]:
     """One line for each path at which two identities differ."""
     lines = []
     for path in dict.fromkeys((*stored, *given)):
@@ -154,7 +152,7 @@ def require_usable(problem: Problem) -> None:
 
 
 def _widths(problem: Problem) -> list[int]:
-    d = problem.dimension
+    d = problem.d
     return list(dict.fromkeys((d, d + 1, *_WIDTHS)))
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from performative.errors import StudyError
+from performative.methods.protocol import MethodState
 from performative.numerics.precision import in_float64
-from performative.study.calls import Calls, MethodState
+from performative.study.calls import Calls
 from performative.study.deployments import Deployment
 from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, decoded, encoded
 from performative.study.records import leaf_names, unpacked, unpacked_tree

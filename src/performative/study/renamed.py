@@ -7,9 +7,12 @@ stored under its present names, and one with the first names is translated when 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
+"""What is known about a method before any data: plain values and arrays, by path."""
 _LEAVES = {
     ".scales.curvature": ".curvature",
     ".scales.price": ".price",
@@ -35,7 +38,7 @@ def stored_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(first.get(name, name.replace(_SURVEY, ".belief.")) for name in names)
 
 
-def present_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
+def present_identity(identity: Identity) -> Identity:
     """An identity as this version would store it."""
     if identity.get("method") == "RepeatedMinimisation":
         return {**identity, "method": "RepeatedMinimization"}
@@ -43,8 +46,8 @@ def present_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
         return dict(identity)
     is_first = "method.learner" not in identity
     classes = _FIRST_CLASSES if is_first else _CLASSES
-    values = {path: classes.get(value, value) if path in _PARTS else value for path, value in identity.items()}
-    return {_present_path(path): value for path, value in values.items()} | _SAFE_PARTS if is_first else values
+    values = {path: classes.get(str(value), value) if path in _PARTS else value for path, value in identity.items()}
+    return {**{_present_path(path): value for path, value in values.items()}, **_SAFE_PARTS} if is_first else values
 
 
 def present_spec(text: str) -> str:

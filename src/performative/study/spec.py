@@ -145,7 +145,7 @@ def _line(key: str, item: Any) -> str:
 class _Length(NamedTuple):
     key: str
     length: int
-    value: Any
+    value: object
 
 
 def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:

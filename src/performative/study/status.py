@@ -17,8 +17,7 @@ from performative.study.belief import Predicted, Recent
 if TYPE_CHECKING:
     import xarray as xr
 
-    from performative.methods.protocol import Method
-    from performative.study.calls import MethodState
+    from performative.methods.protocol import Method, MethodState
     from performative.study.deployments import Deployment
 
 

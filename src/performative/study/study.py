@@ -244,7 +244,7 @@ class Study:
         return replay(self._session.log, self._session.calls)
 
     def events(self) -> Iterator[Event]:
-        """The events so far, of the classes in `performative.study.events`; the first one is `Created`."""
+        """The events so far, of the classes that `performative.study` lends; the first one is `Created`."""
         with self._lock:
             self._session.refresh()
             count, events = self._session.log.count, self._session.log.events()

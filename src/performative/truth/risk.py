@@ -41,7 +41,7 @@ def performative_risk(
         raise ValueError(
             f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
         )
-    problem = problem.of_dimension(theta.shape[0])
+    problem = with_dimension(problem, theta=theta.shape[0])
     if knows_risk(environment):
         environment.check(problem, theta)
         return float(_exact_risk(problem, environment, theta))
@@ -71,7 +71,7 @@ def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
             "the optimum needs an environment whose truth is known, such as performative.LocationFamily, "
             f"but got {type(environment).__name__}"
         )
-    problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
+    problem = with_dimension(problem, environment=environment)
     environment.check(problem)
     return TrueRisk(problem, environment)
 
