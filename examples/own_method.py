@@ -15,7 +15,7 @@ class State(NamedTuple):
 
 
 class SignDescent:
-    """θ ← Π_Θ(θ − t^(−1/2)·length·sign(∇ℓ + λᵀ∇g)), one deployment a round."""
+    """θ ← Π_Θ(θ − t^(−1/2)·length·sign(∇ℓ + λᵀ∇g)), one deployment per round."""
 
     def __init__(self, problem, length=0.5):
         self.problem, self.length = problem, length

@@ -149,6 +149,41 @@ def test_the_map_of_readme_shows_every_file():
     assert map_of_readme() == drawn_map(), "run `python tests/helpers/house_map.py`"
 
 
+def test_type_checkers_know_what_the_package_lends():
+    """A name imported `as` itself is one for users too; without it strict type checkers refuse `pf.apda`."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    lent = {
+        alias.asname: f"{line.module}.{alias.name}".removeprefix("performative.")
+        for line in block.body
+        for alias in line.names
+    }
+    homes = {name: f"{home}.{name}" for name, home in performative._HOMES.items()}
+    assert lent == homes | {name: name for name in performative._MODULES}
+
+
+def untyped_fields(source):
+    """Fields of classes whose annotation says `Any`, of which a type checker checks nothing."""
+    return [
+        f"{path.relative_to(source)}: {cls.name}.{ast.unparse(field.target)}"
+        for path in sorted(source.rglob("*.py"))
+        for cls in ast.walk(ast.parse(path.read_text()))
+        if isinstance(cls, ast.ClassDef)
+        for field in cls.body
+        if isinstance(field, ast.AnnAssign)
+        if any(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(field.annotation))
+    ]
+
+
+def test_every_field_has_a_type():
+    assert untyped_fields(SOURCE) == []
+
+
+def test_a_field_without_a_type_is_seen(tmp_path):
+    (tmp_path / "state.py").write_text("class State:\n    round: Array\n    parts: dict[str, Any]\n")
+    assert untyped_fields(tmp_path) == ["state.py: State.parts"]
+
+
 SPANNING = {
     "examples/test_pricing.py": "examples/pricing",
     "experiments/test_against_numpy.py": "both experiments, once more in NumPy",

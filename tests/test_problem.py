@@ -94,6 +94,9 @@ def test_all_parts_of_a_problem_must_have_one_dimension(rules, decisions, dimens
 def test_an_unknown_dimension_is_refused_where_it_is_needed():
     free = pf.Problem(loss, pf.Ball(1.0))
     refused("the problem's dimension is unknown", lambda: pf.apda(free).init(KEY))
+    refused("the problem's dimension is unknown", lambda: free.d)
+    assert free.dimension is None
+    assert free.of_dimension(3).d == 3
 
 
 @pytest.mark.parametrize("use", ["risk", "optimum", "simulate"])

@@ -133,7 +133,7 @@ def test_a_solver_that_fails_asks_for_an_anchor():
     try:
         method = pf.safe_apda(problem)
     except ValueError as error:
-        assert "give an `anchor`" in str(error)  # noqa: PT017
+        assert "pass an `anchor`" in str(error)  # noqa: PT017
     else:
         assert np.max(np.asarray(problem.g(method.safety.anchor))) < 0
 
@@ -158,10 +158,22 @@ def test_the_nearest_decision_is_deployed_on_request():
         candidate = jnp.asarray([1.9, 0.3])
         far = jnp.linalg.norm(pulled(method.safety.pull, problem, candidate[None])[1][0] - candidate)
         assert jnp.linalg.norm(method.safety(problem, candidate) - candidate) <= far + 1e-7
-    with pytest.raises(
-        TypeError, match=r"`safety` must be a part such as performative.safety.Pull\(\), but got 'luck'"
-    ):
-        pf.safe_apda(problem, safety="luck")
+
+
+@pytest.mark.parametrize(
+    ("safety", "remedy"),
+    [
+        ("luck", r"must be an object such as pf.safety.Pull\(\), but got 'luck'"),
+        ("pull", r"got 'pull'; pass an object, pf.safety.Pull\(\)"),
+        ("nearest", r"got 'nearest'; pass an object, pf.safety.Nearest\(\)"),
+        (pf.safety.Pull, r"got <class .*Pull'>; pass an object, pf.safety.Pull\(\)"),
+        (pf.safety.Nearest, r"got <class .*Nearest'>; pass an object, pf.safety.Nearest\(\)"),
+        (pf.safety.PullToward, r"must be an object such as pf.safety.Pull\(\), but got <class .*PullToward'>"),
+    ],
+)
+def test_a_safety_that_is_no_object_is_refused_with_the_remedy(safety, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        pf.safe_apda(small()[0], safety=safety)
 
 
 @pytest.mark.slow

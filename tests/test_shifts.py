@@ -9,7 +9,7 @@ from performative.shifts import apply_effect, inverse_overlap, shift_tensor, unm
 
 
 def test_numbers_of_an_effect_that_do_the_same_are_refused():
-    with pytest.raises(ValueError, match="must tell all numbers of the effect apart"):
+    with pytest.raises(ValueError, match="must let every entry of the effect be identified"):
         pf.safe_apda(small()[0], shift=lambda a, theta: (a[0] + a[1]) * theta, effect=np.zeros(2))
 
 

@@ -194,7 +194,11 @@ WRONG_KINDS = {
     "constraint function": (lambda: constraints.Function(3), "`function` must be callable, but got 3"),
     "base": (lambda: pf.LocationFamily(5, np.eye(2)), "`base"),
     "problem of a method": (lambda: pf.apda(loss), "`problem` must be a performative.Problem"),
-    "exploration": (lambda: pf.apda(PROBLEM, exploration="wide"), "`exploration` must be a number or a part"),
+    "exploration": (lambda: pf.apda(PROBLEM, exploration="wide"), "`exploration` must be a number or an object"),
+    "exploration class": (
+        lambda: pf.apda(PROBLEM, exploration=pf.Pair),
+        "a number or an object such as pf.Pair(), but got <class",
+    ),
     "problem of the optimum": (lambda: pf.performative_optimum("problem", WORLD), "`problem` must be"),
     "environment of the optimum": (
         lambda: pf.performative_optimum(PROBLEM, None),

@@ -91,6 +91,8 @@ _MODULES = (
     "theory",
 )
 
+_RENAMED = {"repeated_minimisation": "repeated_minimization"}
+
 __all__ = ["__version__", *sorted(_HOMES), *_MODULES]
 
 
@@ -102,79 +104,103 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"performative.{name}")
-    raise AttributeError(f"module 'performative' has no attribute {name!r}")
+    hint = f"; it is now {_RENAMED[name]!r}" if name in _RENAMED else ""
+    raise AttributeError(f"module 'performative' has no attribute {name!r}{hint}")
 
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
     from performative import (
-        checks,
-        comparison,
-        constraints,
-        environments,
-        estimators,
-        losses,
-        plotting,
-        problems,
-        safety,
-        sets,
-        steps,
-        study,
-        theory,
+        checks as checks,
+        comparison as comparison,
+        constraints as constraints,
+        environments as environments,
+        estimators as estimators,
+        losses as losses,
+        plotting as plotting,
+        problems as problems,
+        safety as safety,
+        sets as sets,
+        steps as steps,
+        study as study,
+        theory as theory,
     )
-    from performative.comparison import compare
+    from performative.comparison import compare as compare
     from performative.environments import (
-        Bernoulli,
-        ClosedForm,
-        Drifting,
-        Empirical,
-        Gaussian,
-        HostWorld,
-        LocationFamily,
-        LocationGame,
-        Mixture,
-        Normal,
-        ParametricFamily,
-        Poisson,
-        Reaction,
-        strategic_response,
+        Bernoulli as Bernoulli,
+        ClosedForm as ClosedForm,
+        Drifting as Drifting,
+        Empirical as Empirical,
+        Gaussian as Gaussian,
+        HostWorld as HostWorld,
+        LocationFamily as LocationFamily,
+        LocationGame as LocationGame,
+        Mixture as Mixture,
+        Normal as Normal,
+        ParametricFamily as ParametricFamily,
+        Poisson as Poisson,
+        Reaction as Reaction,
+        strategic_response as strategic_response,
     )
     from performative.errors import (
-        AlreadyTold,
-        InfeasibleProblem,
-        LocalOptimumWarning,
-        NonFiniteWarning,
-        NoStrictlyFeasibleDecision,
-        NotConforming,
-        NotPure,
-        NotReproduced,
-        OtherMethod,
-        PerformativeError,
-        QuadratureWarning,
-        SimulatorFailed,
-        SolverFailed,
-        SpecError,
-        StudyBusy,
-        StudyDamaged,
-        StudyError,
+        AlreadyTold as AlreadyTold,
+        InfeasibleProblem as InfeasibleProblem,
+        LocalOptimumWarning as LocalOptimumWarning,
+        NonFiniteWarning as NonFiniteWarning,
+        NoStrictlyFeasibleDecision as NoStrictlyFeasibleDecision,
+        NotConforming as NotConforming,
+        NotPure as NotPure,
+        NotReproduced as NotReproduced,
+        OtherMethod as OtherMethod,
+        PerformativeError as PerformativeError,
+        QuadratureWarning as QuadratureWarning,
+        SimulatorFailed as SimulatorFailed,
+        SolverFailed as SolverFailed,
+        SpecError as SpecError,
+        StudyBusy as StudyBusy,
+        StudyDamaged as StudyDamaged,
+        StudyError as StudyError,
     )
-    from performative.exploration import Alone, Around, Pair, Sphere
-    from performative.methods.confidence_bounds import confidence_bounds
-    from performative.methods.paper import apda, oracle, pd_ps
-    from performative.methods.perfgd import perfgd
-    from performative.methods.primal_dual import PrimalDual
-    from performative.methods.repeated_gradient import repeated_gradient
-    from performative.methods.repeated_minimization import repeated_minimization
-    from performative.methods.saddle import saddle
-    from performative.methods.safe_apda import safe_apda
-    from performative.methods.score_gradient import score_gradient
-    from performative.methods.two_stage import two_stage
-    from performative.methods.zeroth_order import one_point, two_point
-    from performative.plotting import plot
-    from performative.problem import Problem
-    from performative.sets import Ball, Box, Budget, HalfSpace, Product, Reals, Simplex
-    from performative.simulation.simulate import simulate
-    from performative.solvers.kkt import Solution
-    from performative.study import Deployment, Study
-    from performative.truth.optimum import performative_optimum
-    from performative.truth.risk import performative_risk
-    from performative.truth.stable_point import stable_point
+    from performative.exploration import (
+        Alone as Alone,
+        Around as Around,
+        Pair as Pair,
+        Sphere as Sphere,
+    )
+    from performative.methods.confidence_bounds import confidence_bounds as confidence_bounds
+    from performative.methods.paper import (
+        apda as apda,
+        oracle as oracle,
+        pd_ps as pd_ps,
+    )
+    from performative.methods.perfgd import perfgd as perfgd
+    from performative.methods.primal_dual import PrimalDual as PrimalDual
+    from performative.methods.repeated_gradient import repeated_gradient as repeated_gradient
+    from performative.methods.repeated_minimization import repeated_minimization as repeated_minimization
+    from performative.methods.saddle import saddle as saddle
+    from performative.methods.safe_apda import safe_apda as safe_apda
+    from performative.methods.score_gradient import score_gradient as score_gradient
+    from performative.methods.two_stage import two_stage as two_stage
+    from performative.methods.zeroth_order import (
+        one_point as one_point,
+        two_point as two_point,
+    )
+    from performative.plotting import plot as plot
+    from performative.problem import Problem as Problem
+    from performative.sets import (
+        Ball as Ball,
+        Box as Box,
+        Budget as Budget,
+        HalfSpace as HalfSpace,
+        Product as Product,
+        Reals as Reals,
+        Simplex as Simplex,
+    )
+    from performative.simulation.simulate import simulate as simulate
+    from performative.solvers.kkt import Solution as Solution
+    from performative.study import (
+        Deployment as Deployment,
+        Study as Study,
+    )
+    from performative.truth.optimum import performative_optimum as performative_optimum
+    from performative.truth.risk import performative_risk as performative_risk
+    from performative.truth.stable_point import stable_point as stable_point

@@ -83,18 +83,18 @@ class StudyDamaged(StudyError):
 
 
 class OtherMethod(StudyError):
-    """A study was opened with another problem or method than it was created with; `differences` lists where they differ."""
+    """A study was opened with a problem or method other than its own; `differences` lists where they differ."""
 
     def __init__(self, name: str, differences: list[str]) -> None:
         self.differences = differences
         listed = "\n".join(f"  {line}" for line in differences)
         super().__init__(
-            f"study {name!r} must be opened with the problem and method it was created with, but differs:\n{listed}"
+            f"study {name!r} must be opened with the problem and method it was created with, but these differ:\n{listed}"
         )
 
 
 class AlreadyTold(StudyError):
-    """The deployment was told before with other samples, or was canceled; nothing is changed."""
+    """The deployment was already reported with other samples, or was canceled; nothing was changed."""
 
 
 class NotReproduced(StudyError):

@@ -43,13 +43,13 @@ class Pair:
         return dimension
 
     def decisions(self, normals: Array, theta: Array) -> Array:
-        """θ and θ + u."""
+        """The pair (θ, θ + u), as an array (2, d)."""
         return jnp.stack([theta, theta + self.scale * normals])
 
 
 @pytree()
 class Alone:
-    """θ_t alone, for methods that need not learn the effect.
+    """Deploy θ_t and nothing else, for methods that need not learn the effect.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -58,11 +58,11 @@ class Alone:
     """
 
     def normals(self, dimension: int) -> int:
-        """0: nothing is random."""
+        """None are needed: the deployment is not random."""
         return 0
 
     def decisions(self, normals: Array, theta: Array) -> Array:
-        """θ alone."""
+        """The one decision θ, as an array (1, d)."""
         return theta[None]
 
 
@@ -87,7 +87,7 @@ class Around:
         return dimension
 
     def decisions(self, normals: Array, theta: Array) -> Array:
-        """θ + u alone, projected."""
+        """The one decision θ + u, projected on `within`, as an array (1, d)."""
         return self.within.project(theta + self.scale * normals)[None]
 
 

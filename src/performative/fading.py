@@ -1,4 +1,4 @@
-"""Exploration that fades like t^(−1/4): one decision a round, with noise sized by what has been learned so far."""
+"""Exploration that fades like t^(−1/4): one decision per round, with noise sized by what has been learned so far."""
 
 from __future__ import annotations
 

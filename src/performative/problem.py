@@ -43,7 +43,7 @@ class Problem:
     loss: Loss
     decisions: DecisionSet
     constraints: tuple[Constraint, ...]
-    dimension: int  # None until it is fixed: see `with_dimension`
+    dimension: int | None  # None until it is fixed: see `with_dimension`
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Problem:
     @in_float64
     def of_dimension(self, dimension: int) -> Problem:
         """The same problem with d fixed, its constraints counted and named."""
-        if self._has_dimension:
+        if self.dimension is not None:
             if self.dimension != dimension:
                 raise ValueError(
                     f"the problem has dimension {self.dimension}, but the `effect`, `start` or other decision given with it "
@@ -116,8 +116,11 @@ class Problem:
         return changed(self, decisions=decisions, constraints=tuple(constraints), dimension=dimension)
 
     @property
-    def _has_dimension(self) -> bool:
-        return self.dimension is not None
+    def d(self) -> int:
+        """The dimension, for whoever needs it known."""
+        if self.dimension is None:
+            raise ValueError("the problem's dimension is unknown; pass `dimension=d` to Problem")
+        return self.dimension
 
     @property
     def constraint_names(self) -> tuple[str, ...]:
@@ -129,14 +132,14 @@ class Problem:
         """Whether every constraint has a convex form for cvxpy."""
         import cvxpy as cp
 
-        variable = cp.Variable(self.dimension)
+        variable = cp.Variable(self.d)
         return all(item.declare(variable) is not None for item in self.constraints)
 
     @in_float64
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
         theta = jnp.asarray(theta, dtype=np.float64)
-        if self._has_dimension and theta.shape != (self.dimension,):
+        if self.dimension is not None and theta.shape != (self.dimension,):
             raise ValueError(f"`theta` must have shape ({self.dimension},), but got {theta.shape}")
         if not self.constraints:
             return jnp.zeros((0,))
@@ -159,7 +162,7 @@ class Problem:
     def check_samples(self, width: int) -> None:
         """Refuse a loss that does not turn a decision and one sample of `width` numbers into a scalar."""
         theta, z = (
-            jax.ShapeDtypeStruct((self.dimension,), np.float64),
+            jax.ShapeDtypeStruct((self.d,), np.float64),
             jax.ShapeDtypeStruct((width,), np.float64),
         )
         try:
@@ -176,20 +179,22 @@ class Problem:
             raise ValueError(f"`loss` must return a real number, but returned {result.dtype}")
 
 
-def with_dimension(problem: Problem, required: bool = True, **lengths: int | None) -> Problem:
-    """The problem with d fixed: by the problem itself, or by a start, an effect or a world of known length."""
+def with_dimension(problem: Problem, required: bool = True, **others: object) -> Problem:
+    """The problem with d fixed: by the problem itself, or by others that come with it, by name.
+
+    Each is a length (of a start, say), or an object such as a world or a method's problem, whose `dimension` may be known.
+    """
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
-    for name, length in lengths.items():
+    for name, other in others.items():
+        length = other if isinstance(other, int) else getattr(other, "dimension", None)
         if length is not None and problem.dimension not in (None, length):
             raise ValueError(
                 f"the problem has dimension {problem.dimension}, but `{name}` is for decisions of {length} numbers"
             )
         if length is not None:
             problem = problem.of_dimension(length)
-    if required and not problem._has_dimension:
-        raise ValueError("the problem's dimension is unknown; pass `dimension=d` to Problem")
-    return problem
+    return problem.of_dimension(problem.d) if required else problem
 
 
 @pytree()

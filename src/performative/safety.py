@@ -54,7 +54,7 @@ class PreparedSafety(Protocol):
 
 @pytree()
 class Pull:
-    """Pull a candidate toward a strictly feasible decision, the anchor, until every constraint holds; see `PullTowards`.
+    """Pull a candidate toward a strictly feasible decision, the anchor, until every constraint holds; see `PullToward`.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -63,11 +63,11 @@ class Pull:
     """
 
     @in_float64
-    def prepared(self, problem: Problem, anchor: Floats) -> PullTowards:
+    def prepared(self, problem: Problem, anchor: Floats) -> PullToward:
         """The pull toward `anchor`."""
         margin = -MARGIN * np.asarray(problem.g(jnp.asarray(anchor)))
-        quadratic = problem.is_declared_convex and polynomial.degree(problem.g, jnp.zeros(problem.dimension)) <= 2
-        return PullTowards(as_field(anchor), as_field(margin), bool(quadratic))
+        quadratic = problem.is_declared_convex and polynomial.degree(problem.g, jnp.zeros(problem.d)) <= 2
+        return PullToward(as_field(anchor), as_field(margin), bool(quadratic))
 
 
 @pytree()
@@ -85,13 +85,13 @@ class Nearest:
         import cvxpy as cp
 
         for item in problem.constraints:
-            if item.declare(cp.Variable(problem.dimension)) is None:
+            if item.declare(cp.Variable(problem.d)) is None:
                 raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
         return NearestFeasible(Pull().prepared(problem, anchor))
 
 
 @pytree("quadratic")
-class PullTowards:
+class PullToward:
     """Pull a candidate toward a strictly feasible `anchor` until every g_i ≤ −margin_i.
 
     Where g is quadratic and convex, how far to pull is exact, from the root of a quadratic; otherwise bisection finds it and
@@ -179,7 +179,7 @@ class NearestFeasible:
     [[3.0, 1.0]]
     """
 
-    pull: PullTowards
+    pull: PullToward
 
     @property
     def anchor(self) -> Array:

@@ -38,7 +38,7 @@ def require_distinct(tensor: Floats) -> None:
     gram = overlap(tensor)
     if np.linalg.matrix_rank(gram) < len(gram):
         raise ValueError(
-            "`shift` must tell all numbers of the effect apart, but some of them move the data in the same way"
+            "`shift` must let every entry of the effect be identified, but some of them move the data in the same way"
         )
 
 

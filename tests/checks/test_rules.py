@@ -85,7 +85,11 @@ def test_every_check_is_failed_by_a_method_that_fails_no_other():
         ("seeding", DrawsOnceCompiled, "the global random state of numpy must not be touched"),
         ("purity", CountsTellings, "`tell` must not change the state, but did in round 1"),
         ("purity", CentersTheData, "`tell` must not change `samples`, but did in round 1"),
-        ("purity", LearnsAnew, "telling the same twice must give the same state, but differs in round 1"),
+        (
+            "purity",
+            LearnsAnew,
+            "two identical calls of `tell` must give the same state, but the states differ in round 1",
+        ),
         ("bounded state", KeepsALog, "96 bytes after 4 rounds and 160 bytes after 8"),
         ("bounded state", KeepsAList, "64 bytes after 4 rounds and 96 bytes after 8"),
         ("bounded state", WidensItsCount, "36 bytes after 4 rounds and 36 bytes after 8"),

@@ -44,11 +44,12 @@ def test_the_command_says_what_is_wrong_before_it_computes(tmp_path, monkeypatch
     (tmp_path / "fails_on_import.py").write_text("nothing_of_this_name")
     refused = CliRunner().invoke(app, ["compare", "spam", "--out", "file"], env={"COLUMNS": "200"})
     assert refused.exit_code == 2
-    assert "`--out` must be a directory" in refused.output
+    assert "cannot write to file: File exists" in refused.output
     refused = CliRunner().invoke(app, ["compare", "spam", "--methods", "fails_on_import:x"], env={"COLUMNS": "200"})
     assert refused.exit_code == 2
     assert "NameError" in refused.output
-    words = ["compare", "portfolio", "--methods", "confidence", "--deployments", "10", "--realizations", "2"]
+    words = ["compare", "credit", "--methods", "confidence, oracle ", "--deployments", "10", "--realizations", "2"]
     nobody = CliRunner().invoke(app, [*words, "--workers", "1"], env={"COLUMNS": "200"})
     assert nobody.exit_code == 1
-    assert "confidence does not run on portfolio" in nobody.output
+    assert "confidence does not run on credit" in nobody.output
+    assert "oracle does not run on credit: it needs the effect" in nobody.output

@@ -31,10 +31,10 @@ def test_files_and_endings_that_cannot_be_drawn_are_refused(results, tmp_path):
         return " ".join(result.output.replace("│", " ").split())
 
     assert "must end in .png, .pdf or .svg" in refused(results, "--out", tmp_path / "figure.doc")
-    assert "must be a file, but does not exist" in refused(tmp_path / "nothing.nc", "--out", tmp_path / "figure.png")
+    assert "does not exist or is not a file" in refused(tmp_path / "nothing.nc", "--out", tmp_path / "figure.png")
     (tmp_path / "text.nc").write_text("not a dataset")
-    assert "must be a netCDF file" in refused(tmp_path / "text.nc", "--out", tmp_path / "figure.png")
-    assert "the directory of `--out` must exist" in refused(results, "--out", tmp_path / "nowhere" / "figure.png")
+    assert "is not a valid netCDF file" in refused(tmp_path / "text.nc", "--out", tmp_path / "figure.png")
+    assert "the directory of `--out` does not exist" in refused(results, "--out", tmp_path / "nowhere" / "figure.png")
     xr.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "other.nc")
     assert "`dataset` must be a dataset of" in refused(tmp_path / "other.nc", "--out", tmp_path / "figure.png")
     assert not (tmp_path / "figure.png").exists()

@@ -36,30 +36,30 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     store = ("--store", "prices.db")
     assert "ask for the next decisions" in run("status", *store)
     assert "Missing option '--deployment'" in run("tell", "spec.toml", *store, code=2)
-    Path("told.csv").write_text("a,b\n1,2\n")
-    assert "there is no number 1" in run("tell", "told.csv", "--deployment", 1, *store, code=1)
+    Path("observed.csv").write_text("a,b\n1,2\n")
+    assert "there is no event 1" in run("tell", "observed.csv", "--deployment", 1, *store, code=1)
     asked = json.loads(run("ask", "--json", *store))
     assert asked["samples"] == 5
     assert json.loads(run("ask", "--json", *store)) == asked
     shown = run("ask", *store)
     assert f"deployment {asked['id']}" in shown
     assert "slack: cap" in shown
-    pandas.DataFrame(demand(asked["decisions"][0], 5, 0), columns=["a", "b"]).to_csv("told.csv", index=False)
-    assert "told: round 1" in run("tell", "told.csv", *number(asked), *store)
-    assert "told: round 1" in run("tell", "told.csv", *number(asked), *store)  # again, accepted once
-    pandas.read_csv("told.csv")[["b", "a"]].to_csv("turned.csv", index=False)
-    assert "told: round 1" in run("tell", "turned.csv", *number(asked), *store)
+    pandas.DataFrame(demand(asked["decisions"][0], 5, 0), columns=["a", "b"]).to_csv("observed.csv", index=False)
+    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
+    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)  # again, accepted once
+    pandas.read_csv("observed.csv")[["b", "a"]].to_csv("turned.csv", index=False)
+    assert "reported; next is round 1" in run("tell", "turned.csv", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     assert f"deployment {asked['id']} canceled" in run("cancel", "--reason", "a holiday", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
-    Path("told.json").write_text(json.dumps(demand(asked["decisions"][0], 7, 1).tolist()))
-    assert "told: round 2" in run("tell", "told.json", *number(asked), *store)
+    Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 7, 1).tolist()))
+    assert "reported; next is round 2" in run("tell", "observed.json", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     frame = pandas.DataFrame(demand(asked["decisions"][0], 5, 2), columns=["a", "b"])
-    frame.assign(decision=0).to_parquet("told.parquet")
+    frame.assign(decision=0).to_parquet("observed.parquet")
     frame.rename(columns={"a": "c"}).to_csv("other.csv", index=False)
     assert "must have the columns ['a', 'b']" in run("tell", "other.csv", *number(asked), *store, code=1)
-    assert "told: round 3" in run("tell", "told.parquet", *number(asked), *store)
+    assert "reported; next is round 3" in run("tell", "observed.parquet", *number(asked), *store)
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "ask", "cancel", "ask", "tell", "ask", "tell"]
     assert "a holiday" in log[4]
@@ -67,13 +67,13 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert lines[6]["samples"] == [demand(lines[5]["decisions"][0], 7, 1).tolist()]
     status = run("status", *store)
     assert "constraint cap: slack" in status
-    assert "3 deployments told" in status
+    assert "3 deployments reported" in status
     assert "±" in status
     numbers = json.loads(run("status", "--json", *store))
     assert numbers["told"] == 3
     assert np.shape(numbers["slack_history"]) == (3, 1)
     assert numbers["now"]["low"] < numbers["now"]["risk"] < numbers["now"]["high"]
-    assert "events: 9, tells: 3" in run("verify", *store)
+    assert "events: 9, reports: 3" in run("verify", *store)
     run("plot", *store, "--out", "study.png")
     assert Path("study.png").read_bytes()[:4] == b"\x89PNG"
     for name in ("study.nc", "study.csv", "study.parquet"):
@@ -93,8 +93,8 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     store = ("--store", "prices.db")
     run("new", "spec.toml", *store)
     asked = json.loads(run("ask", "--json", *store))
-    Path("told.json").write_text(json.dumps([demand(asked["decisions"][0], 4, 0).tolist()]))
-    run("tell", "told.json", *number(asked), *store)
+    Path("observed.json").write_text(json.dumps([demand(asked["decisions"][0], 4, 0).tolist()]))
+    run("tell", "observed.json", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     assert len(asked["decisions"]) == 2
     parts = [
@@ -106,8 +106,8 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     assert "the column `decision` must hold 0 to 1" in run("tell", "wrong.csv", *number(asked), *store, code=1)
     pandas.concat([parts[0], parts[1][:2]]).to_csv("uneven.csv", index=False)
     assert "the same number of samples" in run("tell", "uneven.csv", *number(asked), *store, code=1)
-    pandas.concat(parts).to_csv("told.csv", index=False)
-    assert "told: round 2" in run("tell", "told.csv", *number(asked), *store)
+    pandas.concat(parts).to_csv("observed.csv", index=False)
+    assert "reported; next is round 2" in run("tell", "observed.csv", *number(asked), *store)
 
 
 def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
@@ -119,7 +119,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         "error: method.samples: must be a whole number from 1 to 33554432, but got 0",
     ]
     assert not Path("prices.db").exists()
-    assert "must exist, but does not" in run("ask", "--store", "prices.db", code=1)
+    assert "does not exist; create a study with Study.create" in run("ask", "--store", "prices.db", code=1)
     assert "No such file" in run("new", "nowhere.toml", "--store", "prices.db", code=1)
     Path("spec.toml").write_text(SPEC)
     run("new", "spec.toml", "--store", "prices.db")
@@ -128,11 +128,11 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     for name, text, message in (
         ("a.csv", "x,y\n1,nan\n", "must be finite"),
         ("b.csv", "x\n1\n", "a quantity for each price"),
-        ("c.json", "{", "must be JSON"),
+        ("c.json", "{", "is not valid JSON"),
         ("d.json", '"text"', "must be numbers"),
         ("g.json", "[[1e400, 1]]", "must be finite"),
         ("h.json", f"[[1{'0' * 400}, 1]]", "must be numbers"),
-        ("i.json", "[" * 100_000, "must be JSON"),
+        ("i.json", "[" * 100_000, "is not valid JSON"),
         ("e.txt", "1 2", "must end in"),
         ("f.csv", "x,y\n", "must hold at least one sample"),
     ):
@@ -141,10 +141,12 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     Path("other.toml").write_text(SPEC.replace('"eu"', '"us"'))
     run("new", "other.toml", "--store", "prices.db")
     for words in (("plot", "--out", "a.gif"), ("export", "--out", "a.xls")):
-        assert "`out` must end in" in run(*words, "--store", "prices.db", "--name", "eu", code=1)
-    assert "`--name` must say which study" in run("ask", "--store", "prices.db", code=1)
+        assert "`--out` must end in" in run(*words, "--store", "prices.db", "--name", "eu", code=1)
+    assert "prices.db holds several studies; choose one with `--name`: eu, us" in run(
+        "ask", "--store", "prices.db", code=1
+    )
     assert "has no study 'asia'" in run("ask", "--store", "prices.db", "--name", "asia", code=1)
-    assert "events: 1, tells: 0" in run("verify", "--store", "prices.db", "--name", "us")
+    assert "events: 1, reports: 0" in run("verify", "--store", "prices.db", "--name", "us")
     pf.Study.create("own.db", "own", describe(SPEC).method).close()
     assert "was not created from a description" in run("ask", "--store", "own.db", code=1)
 

@@ -64,7 +64,7 @@ def test_methods_that_cannot_serve_a_problem_say_so_and_the_others_run():
     assert [item.method for item in wide.skipped] == ["confidence"]
     assert "the dimension must be at most 3, but got dimension=10" in wide.skipped[0].reason
     tiny = pf.compare(["gaussian-mean"], methods=["rgd", "two-stage"], deployments=50, realizations=4)
-    assert "`deployments` must pay for a warm-up of 100" in tiny.skipped[0].reason
+    assert "`deployments` must cover a warm-up of 100" in tiny.skipped[0].reason
 
 
 def test_a_mistake_in_ones_own_method_does_not_cost_the_others():

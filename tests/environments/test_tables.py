@@ -1,4 +1,4 @@
-"""A user's own table as a base: from pandas, parquet and CSV the same to the bit as from NumPy, or refused by name."""
+"""A user's own table as a base: from pandas, parquet and CSV the same bit for bit as from NumPy, or refused by name."""
 
 from __future__ import annotations
 

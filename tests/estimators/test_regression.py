@@ -10,7 +10,7 @@ from playing import EFFECT, play, small
 from scanning import regret, scan
 
 import performative as pf
-from performative.estimators.regression import JointMoments
+from performative.estimators.regression import JointMoments, Regression
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -115,6 +115,27 @@ def test_the_closed_form_and_the_recursion_are_one_regression(several):
         np.testing.assert_allclose(moments.data, samples.reshape(-1, 2).mean(axis=0), rtol=1e-12)
         np.testing.assert_allclose(moments.decision, decisions.mean(axis=0), rtol=1e-12)
         assert float(moments.count) == 120.0
+
+
+def test_a_regression_of_all_rows_at_once_is_least_squares_with_weights():
+    """Effect, covariance and residuals against numpy.linalg.lstsq; a coordinate that never varied has a huge error."""
+    random = np.random.default_rng(3)
+    x, weights = random.normal(size=(60, 2)), random.uniform(0.5, 1.0, size=60)
+    x[:, 1] = 2.0
+    z = 1.0 + x[:, :1] * [0.5, -1.0] + 0.1 * random.normal(size=(60, 2))
+    with precise():
+        whole, kept = (Regression.of(x, z, weights, reservoir=size) for size in (None, 50))
+    root = np.sqrt(weights)[:, None]
+    line = np.column_stack([np.ones(60), x[:, 0]])
+    fitted, squares, *_ = np.linalg.lstsq(root * line, root * z, rcond=None)
+    np.testing.assert_allclose(whole.effect, np.column_stack([fitted[1], np.zeros(2)]), rtol=1e-7, atol=1e-9)
+    count = weights.sum() ** 2 / np.sum(weights**2)
+    np.testing.assert_allclose(whole.count, count)
+    np.testing.assert_allclose(np.diagonal(whole.scatter), count * squares / weights.sum(), rtol=1e-7)
+    apart = x[:, 0] - np.average(x[:, 0], weights=weights)
+    np.testing.assert_allclose(whole.inverse[0, 0], np.sum((weights * apart) ** 2) / np.sum(weights * apart**2) ** 2)
+    assert whole.reservoir is None
+    np.testing.assert_array_equal(kept.reservoir, np.column_stack([x, z])[-50:])
 
 
 def test_weights_are_as_good_as_repetition():

@@ -27,7 +27,7 @@ def estimates(method, runs, reference, draws):
 
 
 def test_standard_errors_cover_the_truth_across_a_constraint_that_binds():
-    """There little is explored, and the prior lasts; 200 runs, 9 entries each, so that 95 % are known to about 1 %."""
+    """There little is explored, and the prior lasts; 200 runs, 9 entries each, so that 95% are known to about 1%."""
     effect = np.array([[-1.6, 0.3, 0.2], [0.3, -1.4, 0.2], [0.2, 0.2, -1.2]])
     market = pf.LocationFamily(pf.Gaussian([9.0, 8.0, 7.0], np.full(3, 0.25)), effect)
     budget = pf.constraints.Linear(np.ones(3), 9.0)
@@ -40,9 +40,9 @@ def test_standard_errors_cover_the_truth_across_a_constraint_that_binds():
 
 
 def test_standard_errors_cover_the_truth():
-    """Nominal 95 % intervals of the effect, the risk at θ_t and the gain, over 200 runs: 88 to 99 % hold it.
+    """Nominal 95% intervals of the effect, the risk at θ_t and the gain, over 200 runs: 88 to 99% hold it.
 
-    With 200 runs the standard error of a coverage of 95 % is 1.5 %; learning moves decisions, which costs a little more.
+    With 200 runs the standard error of a coverage of 95% is 1.5%; learning moves decisions, which costs a little more.
     """
     problem, environment = small()
     method = pf.safe_apda(problem, exploration=2.0)

@@ -109,3 +109,15 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bits(small_run, monke
 
 def _address(client, worker):
     return next(address for address, info in client.scheduler_info()["workers"].items() if info["id"] == worker)
+
+
+def test_instances_that_the_seed_settles_are_not_described(monkeypatch):
+    """Their attributes would be thrown away."""
+
+    def never(cast):
+        raise AssertionError("instances were described")
+
+    monkeypatch.setattr(simulating, "_provenance", never)
+    runs = reproduce("portfolio", rounds=10, realizations=2, sensitivities=[1.0], methods=["oracle"])
+    assert {"seed", "experiment", "warmup", "performative"} <= runs.attrs.keys()
+    assert not {"methods", "environment", "problem", "optimum", "record"} & runs.attrs.keys()

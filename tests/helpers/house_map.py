@@ -25,7 +25,7 @@ def rooms_of_readme():
 
 def first_sentence(path):
     paragraph = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].replace("\n", " ")
-    return re.split(r"(?<=[a-zθΘ₀)`])\.(?: |$)", paragraph)[0].rstrip(".")
+    return re.split(r"(?<=[a-zθΘ₀)`])(?<!et al)\.(?: |$)", paragraph)[0].rstrip(".")
 
 
 def drawn_map():

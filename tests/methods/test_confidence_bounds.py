@@ -33,7 +33,7 @@ def test_confidence_bounds_hold_where_losses_are_noisy_and_one_arm_has_none():
     """ℓ = 10θz with z ∼ N(−0.2, 1): at θ = 0 the loss is constant, and must not lend its certainty to the others.
 
     50 realizations × 300 rounds; the optimum θ = 1 is ruled out for good in none, and its bound lies above its risk in at
-    most 5 % of all rounds.
+    most 5% of all rounds.
     """
     problem = pf.Problem(lambda theta, z: 10.0 * jnp.sum(theta * z), pf.Box([0.0], [1.0]))
     environment = pf.LocationFamily(pf.Gaussian([-0.2], [1.0]), [[0.0]])

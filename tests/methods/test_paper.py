@@ -1,11 +1,15 @@
 """The paper's methods: three rounds by hand, options that are refused, and what recycling gains."""
 
+import inspect
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import performative as pf
+from performative.numerics.pytrees import changed
 from performative.numerics.randomness import new_key
+from performative.provenance import describe
 
 D, K, N = 2, 3, 7
 MATRIX = np.array([[1.0, 0.3], [0.3, 2.0]])
@@ -110,3 +114,17 @@ def test_recycling_helps_with_a_small_warm_up_and_many_samples_a_deployment(smal
     )
     final = runs.deviation.mean("realization").isel(t=-1)
     assert float(final.sel({"algorithm": "recycle"})) < 0.2 * float(final.sel({"algorithm": "plain"}))
+
+
+def test_pd_ps_has_the_options_of_apda():
+    one, other = (inspect.signature(maker).parameters.values() for maker in (pf.apda, pf.pd_ps))
+    assert [str(option) for option in one] == [str(option) for option in other]
+    given = {"step": 0.1, "control": 2.0, "estimation_step": 0.3, "warmup": 4, "exploration": 0.5, "start": [0.5, 0.5]}
+    given |= {"recycle": True, "forgetting": 0.9, "samples": 3, "effect": [[0.1, 0.2], [0.3, 0.4]]}
+    given["shift"] = lambda effect, theta: 2.0 * (effect @ theta)
+    problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Box(0.0, 1.0))
+    assert given.keys() | {"problem"} == inspect.signature(pf.pd_ps).parameters.keys()
+    anticipating, stable = pf.apda(problem, **given), pf.pd_ps(problem, **given)
+    assert describe(stable) != describe(anticipating)
+    same = changed(anticipating, estimator=changed(anticipating.estimator, anticipate=False))
+    assert describe(stable) == describe(same)

@@ -54,3 +54,14 @@ def test_records_before_a_failure_are_kept(wild_run):
         assert not np.all(np.isfinite(run.decision.sel({"t": slice(failed, None)})))
         # The risk is quadratic in the decision and overflows in half as many rounds.
         assert np.all(np.isfinite(run.regret.sel({"t": slice(1, failed // 2 - 2)})))
+
+
+def test_the_step_named_is_that_of_the_run_that_failed():
+    """The first variant is sane and so is the second one's first instance; what went wild is the other one."""
+    unbounded = pf.Problem(loss, pf.Reals(2))
+    tame, wild = (pf.repeated_gradient(unbounded, step=step) for step in (0.1, 1e30))
+    with pytest.warns(
+        pf.NonFiniteWarning, match=r"non-finite in 1 of 4 runs, first seen in round .* a step \(step=1e\+30\)"
+    ):
+        data = pf.simulate({"descent": {"x": [tame, tame], "y": [tame, wild]}}, WORLD, rounds=30)
+    assert (data.failed > 0).values.reshape(2, 2).tolist() == [[False, False], [False, True]]

@@ -109,7 +109,7 @@ def test_the_number_of_records_may_be_a_numpy_integer():
             "`methods['apda']` must be a method such as performative.apda(problem), "
             "with init, ask, wanted, tell and problem, but got None",
         ),
-        ({"apda": []}, ValueError, "lists of instances must have one length, at least 1"),
+        ({"apda": []}, ValueError, "lists of instances must be nonempty and of the same length"),
     ],
     ids=["none", "bare", "list", "number", "uncalled", "None", "empty list"],
 )
@@ -134,7 +134,7 @@ def test_a_bad_optimum_of_a_simulation_is_refused():
 def test_lists_of_instances_of_different_lengths_are_refused():
     method = METHODS["apda"]
     refused(
-        "lists of instances must have one length, at least 1, but got {\"methods['apda']\": 2, 'environment': 3}",
+        "lists of instances must be nonempty and of the same length, but got {\"methods['apda']\": 2, 'environment': 3}",
         lambda: pf.simulate({"apda": [method] * 2}, [WORLD] * 3, rounds=5),
     )
 
@@ -143,29 +143,48 @@ OTHER_SIZE = pf.LocationFamily(pf.Empirical(np.zeros((4, 2))), np.eye(2))
 
 
 INSTANCES = {
-    "settings": ({"apda": [pf.apda(PROBLEM, warmup=2), pf.apda(PROBLEM, warmup=3)]}, WORLD),
-    "worlds": (METHODS, [WORLD, OTHER_SIZE]),
+    "settings": (
+        {"apda": [pf.apda(PROBLEM, warmup=2), pf.apda(PROBLEM, warmup=3)]},
+        WORLD,
+        "`methods['apda'].estimator.warmup` is 3 instead of 2",
+    ),
+    "worlds": (METHODS, [WORLD, OTHER_SIZE], "`environment.base` has type Empirical instead of Gaussian"),
     "losses": (
         {"apda": [pf.apda(pf.Problem(Partial(f), SQUARE), warmup=2) for f in (loss, lambda t, z: loss(t, z))]},
         WORLD,
+        "`methods['apda'].problem.loss` is another function; pass its numbers as "
+        "jax.tree_util.Partial(function, numbers)",
+    ),
+    "shapes": (
+        METHODS,
+        [pf.LocationFamily(pf.Empirical(np.zeros((n, 2))), np.eye(2)) for n in (3, 4)],
+        "`environment.base.samples` has shape (4, 2) instead of (3, 2)",
     ),
 }
 
 
+@pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("case", INSTANCES)
-def test_instances_of_different_structure_are_refused(case):
-    methods, world = INSTANCES[case]
-    refused(
-        "all instances must have the same structure and differ only in their numbers, but instance 1",
-        lambda: pf.simulate(methods, world, rounds=5),
-    )
+def test_instances_and_variants_of_different_structure_are_refused(case):
+    methods, world, found = INSTANCES[case]
+    rule = "must have the structure of {} and differ only in its numbers, but " + found
+    refused("instance 1 " + rule.format("instance 0"), lambda: pf.simulate(methods, world, rounds=5))
+
+    def by_name(part):
+        return dict(zip(("weak", "strong"), part, strict=True)) if isinstance(part, list) else part
+
+    variants = {name: by_name(method) for name, method in methods.items()}
+    message = "variant 'strong' " + rule.format("variant 'weak'")
+    refused(message, lambda: pf.simulate(variants, by_name(world), rounds=5))
+    assert len(message) < 250
 
 
-def test_instances_with_arrays_of_different_shapes_are_refused():
-    worlds = [pf.LocationFamily(pf.Empirical(np.zeros((n, 2))), np.eye(2)) for n in (3, 4)]
+@pytest.mark.usefixtures("no_work")
+def test_an_instance_of_a_variant_of_different_structure_is_refused():
+    methods = {"apda": {"low": [METHODS["apda"]] * 2, "high": [METHODS["apda"], pf.apda(PROBLEM, warmup=3)]}}
     refused(
-        "all instances must have arrays of the same shapes, but got [(3, 2), (4, 2)]",
-        lambda: pf.simulate(METHODS, worlds, rounds=5),
+        "instance 1 of variant 'high' must have the structure of instance 0 of variant 'low'",
+        lambda: pf.simulate(methods, WORLD, rounds=5),
     )
 
 
@@ -184,6 +203,68 @@ def test_a_known_effect_that_does_not_fit_the_world_is_refused(rows):
     method = pf.oracle(PROBLEM, effect=np.ones((rows, 2)), warmup=2)
     with pytest.raises(ValueError, match="effect"):
         pf.simulate({"oracle": method}, WORLD, rounds=5)
+
+
+class Shifted:
+    """A world that does not say how long a decision is."""
+
+    def sample(self, key, theta, n):
+        return jnp.broadcast_to(theta, (n, 2))
+
+
+FREE = problem(decisions=pf.Ball(1.0))
+
+
+def parts_of(methods, world, **others):
+    """The one instance of a cast."""
+    with precise():
+        return worlds.make_worlds(worlds.Cast(methods, world, **others))[0][0]
+
+
+def test_a_dimension_that_one_part_knows_is_that_of_all():
+    """The world, another method or the problem to measure on tells each method that does not know its dimension."""
+    free, fixed = pf.apda(FREE, warmup=2), pf.apda(FREE.of_dimension(2), warmup=2)
+    for world in (
+        parts_of({"free": free}, WORLD),
+        parts_of({"free": free, "fixed": fixed}, Shifted()),
+        parts_of({"fixed": fixed}, Shifted(), problem=FREE),
+        parts_of({"free": free}, Shifted(), problem=FREE.of_dimension(2)),
+    ):
+        assert {method.problem.d for method in world.methods.values()} == {2}
+        assert world.truth.problem.d == 2
+
+
+@pytest.mark.usefixtures("no_work")
+def test_parts_of_different_dimensions_are_refused():
+    two, three = (pf.apda(FREE.of_dimension(d), warmup=2) for d in (2, 3))
+    refused(
+        "the problem has dimension 2, but `methods['b']` is for decisions of 3 numbers",
+        lambda: pf.simulate({"a": two, "b": three}, Shifted(), rounds=5),
+    )
+    refused(
+        "the problem has dimension 3, but `environment` is for decisions of 2 numbers",
+        lambda: pf.simulate({"b": three}, WORLD, rounds=5),
+    )
+    refused(
+        "the problem's dimension is unknown; pass `dimension=d` to Problem",
+        lambda: pf.simulate({"a": pf.apda(FREE, warmup=2)}, Shifted(), rounds=5),
+    )
+
+
+@pytest.mark.usefixtures("no_work")
+def test_a_plain_method_must_know_its_dimension_itself():
+    class Plain:
+        problem = FREE
+
+        def init(self, key):
+            raise AssertionError
+
+        ask = wanted = tell = init
+
+    refused(
+        "the problem of a Plain must know its dimension; pass `dimension=2` to Problem",
+        lambda: pf.simulate({"plain": Plain()}, WORLD, rounds=5),
+    )
 
 
 def test_one_problem_in_one_world_is_solved_once_however_many_instances(monkeypatch):

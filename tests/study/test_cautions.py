@@ -39,6 +39,14 @@ def test_a_false_alarm_is_rare():
     assert alarm_count <= 2  # 600 tests at 1e-4
 
 
+def test_data_without_noise_raise_no_alarm():
+    """All that a line leaves of them is rounding, which drifts and widens as it likes."""
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        x = random.normal(size=(100, 2)) + 10.0 ** random.uniform(-1, 2)
+        assert alarms(x, 1000.0 + x @ random.normal(size=(2, 2))) == []
+
+
 def test_a_step_that_is_too_large_is_named(path):
     with pf.Study.create(path, "eu", pf.apda(PROBLEM, warmup=20, step=5.0)) as study:
         run(study, 5)

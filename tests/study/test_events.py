@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from performative.errors import StudyError
 from performative.study.events import Asked, Canceled, Created, Noted, Observed, decoded, encoded, plain
-from performative.study.records import unpacked
+from performative.study.records import packed, unpacked
 
 PAIR, ONE = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5])
 IDENTITY = {"method": "PrimalDual", "method.start": None, "method.step": np.asarray(0.25), "constraints": ["cap"]}
@@ -54,6 +55,12 @@ def test_an_event_comes_back_from_its_bytes(name):
     assert encoded(again) == encoded(event)
     for field in dataclasses.fields(event):
         np.testing.assert_equal(getattr(again, field.name), getattr(event, field.name))
+
+
+def test_an_event_of_an_unknown_kind_is_refused():
+    body = packed({"kind": "undo", "at": 1.0}, {})
+    with pytest.raises(StudyError, match=r"event 7 has the unknown kind 'undo'; was it written by a newer version\?"):
+        decoded(7, body)
 
 
 def test_an_event_in_plain_values_is_json_without_the_arrays_of_the_first():

@@ -20,7 +20,7 @@ def test_a_file_that_is_not_a_study_and_one_of_a_newer_version(path):
     path.write_text("prices: 1, 2, 3\n" * 100)
     content = path.read_bytes()
     for call in (pf.Study.open, pf.Study.create):
-        with pytest.raises(StudyError, match="must be a file of studies"):
+        with pytest.raises(StudyError, match="is not a file of studies"):
             call(path, "eu", method)
     assert path.read_bytes() == content
     path.unlink()
@@ -39,7 +39,7 @@ def test_a_file_that_is_not_a_study_and_one_of_a_newer_version(path):
     connection.close()
     content = path.read_bytes()
     for call in (pf.Study.open, pf.Study.create):
-        with pytest.raises(StudyError, match="must have format 1 at most, but has 2"):
+        with pytest.raises(StudyError, match="has format 2, but this version of performative reads formats up to 1"):
             call(path, "us", method)
     assert path.read_bytes() == content
 
@@ -70,7 +70,7 @@ def test_a_read_only_file(directory):
         home.chmod(directory)
         with nobody(), pf.Study.open(path, "eu", method) as study:
             assert study.state.round == 3
-            with pytest.raises(StudyError, match="could not be read or written, and nothing is changed"):
+            with pytest.raises(StudyError, match="could not be read or written; nothing was changed"):
                 study.note("no")
             assert study.history().sizes["deployment"] == 2
         assert path.read_bytes() == content
@@ -92,7 +92,7 @@ def test_a_file_that_another_process_holds_is_busy(study, path, monkeypatch):
     holder.execute("BEGIN IMMEDIATE")
     with pf.Study.open(path, "eu", study.method) as other:  # a reader is not held up
         assert other.ask().id == deployment.id
-        with pytest.raises(StudyBusy, match="being written by another process"):
+        with pytest.raises(StudyBusy, match="another process is writing to"):
             other.tell(deployment, answer(deployment))
     holder.execute("ROLLBACK")
     holder.close()

@@ -21,15 +21,18 @@ def same_revenue(p, q):
 
 
 DIFFERENT = {
-    "bound": (lambda: pf.apda(market_problem(bound=3.0), warmup=20), "problem.constraints[0].bound: stored [4.0] given [3.0]"),
-    "set": (lambda: pf.apda(market_problem(upper=4.0), warmup=20), "problem.decisions.upper: stored [5.0, 5.0] given [4.0, 5.0]"),
+    "bound": (lambda: pf.apda(market_problem(bound=3.0), warmup=20), "problem.constraints[0].bound: stored [4.0], but got [3.0]"),
+    "set": (
+        lambda: pf.apda(market_problem(upper=4.0), warmup=20),
+        "problem.decisions.upper: stored [5.0, 5.0], but got [4.0, 5.0]",
+    ),
     "loss": (lambda: pf.apda(market_problem(loss=other_loss), warmup=20), "loss(probes of 2 numbers)[0, 0]: stored"),
-    "step": (lambda: pf.apda(PROBLEM, warmup=20, step=0.1), "method.step: stored 0.005 given 0.1"),
-    "step of the round": (lambda: pf.apda(PROBLEM, warmup=20, step=lambda t: 0.1 / t), "method.step: stored 0.005 given nothing"),
-    "warmup": (lambda: pf.apda(PROBLEM, warmup=21), "method.estimator.warmup: stored 20 given 21"),
-    "start": (lambda: pf.apda(PROBLEM, warmup=20, start=[0.1, 0.0]), "method.start: stored None given [0.1, 0.0]"),
-    "kind": (lambda: pf.pd_ps(PROBLEM, warmup=20), "method.estimator.anticipate: stored True given False"),
-    "safe": (lambda: pf.safe_apda(PROBLEM), "method: stored 'PrimalDual' given 'SafePrimalDual'"),
+    "step": (lambda: pf.apda(PROBLEM, warmup=20, step=0.1), "method.step: stored 0.005, but got 0.1"),
+    "step of t": (lambda: pf.apda(PROBLEM, warmup=20, step=lambda t: 0.1 / t), "method.step: stored 0.005, but got nothing"),
+    "warmup": (lambda: pf.apda(PROBLEM, warmup=21), "method.estimator.warmup: stored 20, but got 21"),
+    "start": (lambda: pf.apda(PROBLEM, warmup=20, start=[0.1, 0.0]), "method.start: stored None, but got [0.1, 0.0]"),
+    "kind": (lambda: pf.pd_ps(PROBLEM, warmup=20), "method.estimator.anticipate: stored True, but got False"),
+    "safe": (lambda: pf.safe_apda(PROBLEM), "method: stored 'PrimalDual', but got 'SafePrimalDual'"),
 }  # fmt: skip
 
 

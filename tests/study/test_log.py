@@ -63,7 +63,7 @@ def test_a_log_knows_its_first_samples_and_how_deployments_ended(study):
     assert isinstance(log.outcome(first.id), Canceled)
     np.testing.assert_array_equal(log.outcome(second.id).samples, answer(second))
     assert log.first_observed().deployment == second.id
-    assert [event.number for event in log.backwards()] == list(range(study.count))[::-1]
+    assert [event.number for event in log.backward()] == list(range(study.count))[::-1]
 
 
 def test_the_position_is_the_same_whether_it_was_followed_or_read(study, path):

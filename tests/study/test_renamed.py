@@ -1,7 +1,11 @@
 """Names that have changed since files were first written."""
 
+import numpy as np
+import pytest
 from described import SPEC
+from market import market_problem
 
+import performative as pf
 from performative.study.renamed import present_identity, present_spec, stored_names
 from performative.study.spec import describe
 
@@ -20,7 +24,7 @@ def test_an_identity_of_safe_apda_under_its_first_names():
     first = {"method": "SafePrimalDual", "method.safety": "Pull", "method.exploration": 1.0, "method.unmoved[0]": 2}
     assert present_identity(first) == {
         "method": "SafePrimalDual",
-        "method.safety": "PullTowards",
+        "method.safety": "PullToward",
         "method.exploration.factor": 1.0,
         "method.learner.unmoved[0]": 2,
         "method.learner": "LeastSquares",
@@ -29,6 +33,21 @@ def test_an_identity_of_safe_apda_under_its_first_names():
     }
     present = present_identity(first)
     assert present_identity(present) == present
+
+
+@pytest.mark.parametrize("safety", [pf.safety.Pull(), pf.safety.Nearest()], ids=["pull", "nearest"])
+def test_a_file_with_the_second_name_of_the_pull_opens_continues_and_verifies(tmp_path, safety):
+    method = pf.safe_apda(market_problem(), safety=safety)
+    pf.safety.PullToward.__name__ = "PullTowards"
+    try:
+        with pf.Study.create(tmp_path / "studies.db", "eu", method) as study:
+            study.ask()
+    finally:
+        pf.safety.PullToward.__name__ = "PullToward"
+    with pf.Study.open(tmp_path / "studies.db", "eu", method) as study:
+        assert "PullTowards" in {str(value) for value in next(study.events()).identity.values()}
+        study.tell(study.pending, np.ones((1, 1, 2)))
+        assert study.verify().told == 1
 
 
 def test_only_states_of_safe_apda_are_stored_under_other_names():

@@ -12,7 +12,7 @@ def test_verify_finds_what_was_computed_differently(study):
     state = study._session.log.store.state
     study._session.log.append(Noted(8, 0.0, "forged"), state[:-1] + bytes([state[-1] ^ 1]))
     study._session.catch_up()
-    with pytest.raises(NotReproduced, match="the numbers of the state of event 8 must be what the replay gives"):
+    with pytest.raises(NotReproduced, match="the numbers of the state of event 8 differ from the replay"):
         study.verify()
 
 

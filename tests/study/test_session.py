@@ -70,7 +70,7 @@ def test_an_interruption_after_the_commit_is_no_second_chance(study):
     with pytest.raises(KeyboardInterrupt):
         study.tell(deployment, answer(deployment))
     study._session.log.store.append = append
-    with pytest.raises(AlreadyTold, match="already told, with other samples"):
+    with pytest.raises(AlreadyTold, match="already reported with other samples"):
         study.tell(deployment, answer(deployment) + 1.0)
     assert study.tell(deployment, answer(deployment)).round == deployment.round + 1
     assert study.ask().id != deployment.id

@@ -98,3 +98,15 @@ def test_what_is_forgotten_counts_as_little_in_the_status():
     np.testing.assert_allclose(weights, np.repeat([2 / 3, 2 / 3, 2 / 3, 1.0], 2))
     np.testing.assert_array_equal(recent.rows(None)[2], np.ones(8))
     assert recent.distinct_decisions() == 4
+
+
+def test_a_method_that_knows_the_structure_of_the_effect_is_asked_for_it(path):
+    """Each price moves its own demand alone: the status has one number for each, as the method has learned it."""
+    structured = pf.safe_apda(PROBLEM, shift=lambda effect, theta: effect * theta, effect=[-1.0, -1.0])
+    with pf.Study.create(path, "eu", structured) as study:
+        assert study.status().effect is None
+        run(study, 8)
+        status = study.status()
+        np.testing.assert_array_equal(status.effect, study.state.belief.effect)
+        assert pf.safe_apda(PROBLEM).structure(study.state) is None
+    assert status.effect.shape == status.effect_error.shape == (2,)

@@ -122,7 +122,7 @@ def test_a_full_disk(study, path):
         large = answer(deployment, 20_000)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
         try:
-            with pytest.raises(StudyError, match="could not be read or written, and nothing is changed"):
+            with pytest.raises(StudyError, match="could not be read or written; nothing was changed"):
                 study.tell(deployment, large)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

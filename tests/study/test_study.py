@@ -104,9 +104,9 @@ def test_the_same_tell_twice_is_accepted_once_and_answered_alike_and_another_is_
     before = stored(path)
     again = study.tell(first, answer(first))
     assert all(np.array_equal(a, b) for a, b in zip(told, again, strict=True))
-    with pytest.raises(AlreadyTold, match="already told, with other samples"):
+    with pytest.raises(AlreadyTold, match="already reported with other samples"):
         study.tell(first, answer(first) + 1.0)
-    with pytest.raises(AlreadyTold, match="must be open to be canceled, but was told"):
+    with pytest.raises(AlreadyTold, match="cannot be canceled, since it was already reported"):
         study.cancel(first, "late")
     assert stored(path) == before
 
@@ -145,14 +145,14 @@ def test_notes_do_not_hide_what_is_open(study):
 def test_a_wrong_deployment_is_refused(study, path):
     before = stored(path)
     for wrong in (1, 0, -1, 10**30):
-        with pytest.raises(ValueError, match="must be one that was asked for"):
+        with pytest.raises(ValueError, match="must be the number of a deployment, but"):
             study.tell(wrong, np.zeros((1, 1, 2)))
     with pytest.raises(TypeError, match="what `ask` returned or its id"):
         study.tell("1", np.zeros((1, 1, 2)))
     assert stored(path) == before
     deployment = study.ask()
     other = deployment._replace(decisions=deployment.decisions + 1.0)
-    with pytest.raises(ValueError, match="must be of this study"):
+    with pytest.raises(ValueError, match="must belong to this study"):
         study.tell(other, answer(deployment))
     study.note("an event, but no deployment")
     with pytest.raises(ValueError, match="event 2 is a note"):
@@ -181,13 +181,13 @@ def test_the_state_is_of_plain_float64_arrays(study):
 def test_names(study, path):
     with pytest.raises(StudyError, match="already has a study 'eu'"):
         pf.Study.create(path, "eu", study.method)
-    with pytest.raises(StudyError, match="has no study 'us', but 'eu'"):
+    with pytest.raises(StudyError, match="has no study 'us'; it holds 'eu'"):
         pf.Study.open(path, "us", study.method)
     with pytest.raises(ValueError, match="`name`"):
         pf.Study.create(path, "", study.method)
     with pytest.raises(ValueError, match="`seed`"):
         pf.Study.create(path, "us", study.method, seed=-1)
-    with pytest.raises(StudyError, match="must exist, but does not"):
+    with pytest.raises(StudyError, match=r"does not exist; create a study with Study\.create"):
         pf.Study.open(path.with_name("none.db"), "eu", study.method)
     with pytest.raises(StudyError, match="directory"):
         pf.Study.create(path.parent / "none" / "a.db", "eu", study.method)

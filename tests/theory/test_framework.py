@@ -102,7 +102,7 @@ def test_bounds_refuse_what_lemma_3_does_not_cover(bound):
     with pytest.raises(ValueError, match="`multipliers` must be a number >= 0"):
         bound(100, 0.0, control=1.0, multipliers=-1.0, **arguments)
     if bound is theory.violation:
-        with pytest.raises(ValueError, match="`step` must be left out where `as_printed`"):
+        with pytest.raises(ValueError, match="`step` must be left out with `as_printed=True`"):
             bound(100, 0.0, control=1.0, step=0.1, as_printed=True, **arguments)
 
 

@@ -1,4 +1,4 @@
-"""When two runs count as the same: to the bit, or up to rounding."""
+"""When two runs count as the same: bit for bit, or up to rounding."""
 
 from __future__ import annotations
 

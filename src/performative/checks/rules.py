@@ -52,7 +52,7 @@ def _protocol(trial: Trial) -> str:
     wanted = trial.method.wanted(state)
     whole_number = isinstance(wanted, int | np.integer) and wanted >= 1
     _expect(whole_number, f"`wanted` must be a whole number >= 1, but got {wanted!r}")
-    d, m = problem.dimension, len(problem.constraint_names)
+    d, m = problem.d, len(problem.constraint_names)
     shape = np.shape(trial.ask(state, trial.first(state)))
     _expect(len(shape) == 2 and shape[0] >= 1 and shape[1] == d, f"`ask` must return (b, {d}), but returned {shape}")
     for snapshot in trial.snapshots:
@@ -111,7 +111,7 @@ def _seeding(trial: Trial) -> str:
 
 
 def _purity(trial: Trial) -> str:
-    """`ask` and `tell` change neither the state nor the arrays they receive; telling the same twice gives the same state.
+    """`ask` and `tell` change neither the state nor the arrays they receive; telling it the same twice gives the same state.
 
     They receive decisions and samples as NumPy arrays, which can be written to, as in a live study.
     """
@@ -129,9 +129,9 @@ def _purity(trial: Trial) -> str:
             _expect(same_bits([array], [original]), f"`tell` must not change `{name}`, but did in round {t}")
         again = tell(state, *arguments)
         same = same_bits(leaves(after), leaves(again))
-        _expect(same, f"telling the same twice must give the same state, but differs in round {t}")
+        _expect(same, f"two identical calls of `tell` must give the same state, but the states differ in round {t}")
         state = after
-    return f"{trial.rounds} rounds: states and arrays unchanged to the bit, each round told twice"
+    return f"{trial.rounds} rounds: states and arrays unchanged bit for bit, each `tell` called twice"
 
 
 def _identity(trial: Trial) -> str:

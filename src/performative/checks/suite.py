@@ -1,4 +1,4 @@
-"""The suite of checks, which tells whether a method keeps every rule.
+"""The suite of checks that show whether a method keeps every rule.
 
 Everything is computed in float64, as in a simulation. The environment must keep its own rule: samples are a function of the
 key, the decision and n.
@@ -23,7 +23,7 @@ class Check(NamedTuple):
     """One rule: whether the method keeps it, and the evidence, in one line.
 
     >>> import performative as pf
-    >>> pf.checks.Check("purity", passed=True, evidence="8 rounds: states and arrays unchanged to the bit").passed
+    >>> pf.checks.Check("purity", passed=True, evidence="8 rounds: states and arrays unchanged bit for bit").passed
     True
     """
 
@@ -34,7 +34,7 @@ class Check(NamedTuple):
 
 @in_float64
 def conformance(method: Any, environment: Environment, *, rounds: int = 25, seed: int = 0) -> list[Check]:
-    """Put a method through every check, for so many rounds in an environment.
+    """Put a method through every check, for `rounds` rounds in an environment.
 
     A method that misbehaves raises nothing: an exception inside a check is a failed check, with the exception as evidence.
     A method that cannot be traced, or whose state grows from round to round, cannot be simulated, so it also fails the checks

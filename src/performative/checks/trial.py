@@ -13,7 +13,7 @@ from jax import Array
 
 from performative.checks.equality import Numbers, gap, leaves
 from performative.environments.protocol import Environment
-from performative.methods.protocol import Method
+from performative.methods.protocol import Method, of_dimension
 from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
 from performative.problem import with_dimension
@@ -48,10 +48,8 @@ class Trial:
     @functools.cached_property
     def method(self) -> Method:
         """The method with its dimension known."""
-        if self.candidate.problem.dimension is not None:
-            return self.candidate
-        problem = with_dimension(self.candidate.problem, environment=getattr(self.environment, "dimension", None))
-        return self.candidate.of_dimension(problem.dimension)
+        problem = with_dimension(self.candidate.problem, environment=self.environment)
+        return of_dimension(self.candidate, problem.d)
 
     def start(self) -> Any:
         """The state that a simulation starts with."""
@@ -130,7 +128,7 @@ class Simulated(NamedTuple):
 
 @pytree()
 class Unmeasured:
-    """An environment that answers but does not tell its truth."""
+    """An environment that answers but does not reveal its truth."""
 
     environment: Environment
 

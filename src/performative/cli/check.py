@@ -17,10 +17,10 @@ def check(
         str,
         typer.Argument(help="regression, portfolio, or a Python file that defines `problem` and `environment`."),
     ],
-    rounds: Annotated[int, typer.Option(help="T, the horizon of the steps and bounds.")] = 1_000_000,
-    sensitivity: Annotated[float, typer.Option(help="ε, for an experiment.")] = 1.0,
-    realization: Annotated[int, typer.Option(help="The random instance, for an experiment.")] = 0,
-    seed: Annotated[int, typer.Option(help="The seed, for an experiment.")] = 0,
+    rounds: Annotated[int, typer.Option(help="The horizon T of the steps and bounds.")] = 1_000_000,
+    sensitivity: Annotated[float, typer.Option(help="ε; for an experiment only.")] = 1.0,
+    realization: Annotated[int, typer.Option(help="Which random instance; for an experiment only.")] = 0,
+    seed: Annotated[int, typer.Option(help="The random seed; for an experiment only.")] = 0,
     exploration: Annotated[float, typer.Option(help="The standard deviation of the probes.")] = 1.0,
 ) -> None:
     """Print a problem's constants, which of the theorem's assumptions it meets, the steps to use and the bounds."""

@@ -10,7 +10,7 @@ from performative import __version__
 from performative.cli import check, compare, plot, reproduce, study
 
 app = typer.Typer(
-    help="Decisions that change the data they are based on: performative prediction under constraints.",
+    help="Find the best decision when decisions change the data: performative prediction under constraints.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,4 +32,4 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Decisions that change the data they are based on: performative prediction under constraints."""
+    """Find the best decision when decisions change the data: performative prediction under constraints."""

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 def compare(
-    problem: Annotated[list[str] | None, typer.Argument(help="Names of performative.problems; all by default.")] = None,
+    problem: Annotated[
+        list[str] | None, typer.Argument(help="Problems by name, as in performative.problems; all by default.")
+    ] = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help="Names, comma-separated or repeated; module:function for your own; all built-in methods by default."
+            help="Names, comma-separated or repeated; module:function for your own. By default, all built-in methods."
         ),
     ] = None,
     deployments: Annotated[
@@ -29,21 +31,21 @@ def compare(
         int | None, typer.Option(help="Run this many rounds of each method instead of an equal number of deployments.")
     ] = None,
     realizations: Annotated[int, typer.Option(help="Independent runs; all methods share the noise.")] = 20,
-    seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; results do not depend on it.")] = 2,
+    seed: Annotated[int, typer.Option(help="The random seed.")] = 0,
+    workers: Annotated[int, typer.Option(help="How many processes to use; the results do not depend on it.")] = 2,
     out: Out = Path("runs/compare"),
 ) -> None:
-    """Compare methods on problems with known answers: a ranking for each problem, and a figure of all.
+    """Rank methods on problems with known answers, and draw one figure of all results.
 
     The same command resumes an interrupted comparison.
     """
     from performative import comparison
 
-    names = [name for item in methods or [] for name in item.split(",") if name]
+    names = [name.strip() for item in methods or [] for name in item.split(",") if name.strip()]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise typer.BadParameter(f"`--out` must be a directory that can be written, but: {error}") from error
+        raise typer.BadParameter(f"cannot write to {out}: {error.strerror}") from error
     try:
         results = comparison.compare(
             problem or (),
@@ -81,7 +83,7 @@ def _print_comparison(comparison: Comparison) -> None:
         each = dataset.attrs.get("rounds")
         table = Table(
             title=f"{name}: {dataset.attrs['deployments']} deployments" if each is None else f"{name}: {each} rounds",
-            caption=f"{dataset.sizes['realization']} realizations; ± half the width of a 95 % interval",
+            caption=f"{dataset.sizes['realization']} realizations; ± half the width of a 95% interval",
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
             pad_edge=False,
@@ -89,7 +91,7 @@ def _print_comparison(comparison: Comparison) -> None:
         )
         table.add_column("", justify="right", no_wrap=True)
         table.add_column("method", no_wrap=True)
-        labels = ["regret a\ndeployment", "regret\nof θ", "largest\nviol.", "to\noptimum", "to\nstable", "s"]
+        labels = ["regret per\ndeployment", "regret\nof θ", "largest\nviol.", "to\noptimum", "to\nstable", "s"]
         for label in labels if each is None else [*labels[:-1], "deploy-\nments"]:
             table.add_column(label, justify="right", no_wrap=True)
         shortened = [
@@ -113,7 +115,7 @@ def _print_comparison(comparison: Comparison) -> None:
         console.print(
             "† deployed decisions that break a constraint or leave Θ, which may lower its regret", highlight=False
         )
-        console.print(f"not distinguishable (paired t-tests, 5 % for all pairs together): {alike}\n", highlight=False)
+        console.print(f"not distinguishable (paired t-tests, 5% for all pairs together): {alike}\n", highlight=False)
     for item in comparison.skipped:
         console.print(f"{item.method} does not run on {item.problem}: {item.reason}", highlight=False, markup=False)
 

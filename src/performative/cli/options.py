@@ -7,4 +7,4 @@ from typing import Annotated
 
 import typer
 
-Out = Annotated[Path, typer.Option(help="Where results are written.")]
+Out = Annotated[Path, typer.Option(help="The directory to write results to.")]

@@ -22,13 +22,13 @@ def plot(
     if out.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise typer.BadParameter(f"`--out` must end in .png, .pdf or .svg, but got {out}")
     if not out.absolute().parent.is_dir():
-        raise typer.BadParameter(f"the directory of `--out` must exist, but got {out}")
+        raise typer.BadParameter(f"the directory of `--out` does not exist: {out}")
     if not results.is_file():
-        raise typer.BadParameter(f"{results} must be a file, but does not exist")
+        raise typer.BadParameter(f"{results} does not exist or is not a file")
     try:
         dataset = xr.load_dataset(results, engine="netcdf4")
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"{results} must be a netCDF file, but cannot be read as one: {error}") from error
+        raise typer.BadParameter(f"{results} is not a valid netCDF file: {error}") from error
     try:
         figure = plotting.plot(dataset)
     except ValueError as error:

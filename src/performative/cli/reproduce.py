@@ -14,34 +14,36 @@ if TYPE_CHECKING:
 
 
 def demo(out: Out = Path("runs/demo")) -> None:
-    """Run both experiments of the paper at small scale: a table here and a figure each, in about a minute."""
+    """Run both of the paper's experiments at small scale, print a table and draw a figure for each; takes about a minute."""
     _reproduce(["regression", "portfolio"], rounds=5000, realizations=10, out=out)
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="regression, portfolio or all")],
-    rounds: Annotated[int | None, typer.Option(help="T; 20,000 by default.")] = None,
+    experiment: Annotated[str, typer.Argument(help="regression, portfolio or all.")],
+    rounds: Annotated[int | None, typer.Option(help="The number of rounds, T; 20,000 by default.")] = None,
     realizations: Annotated[
         int | None, typer.Option(help="Independent runs, each on its own random instance; 50 by default.")
     ] = None,
-    sensitivity: Annotated[list[float] | None, typer.Option(help="ε; repeat for several; 1 and 10 by default.")] = None,
+    sensitivity: Annotated[
+        list[float] | None, typer.Option(help="ε; repeat the option for several; 1 and 10 by default.")
+    ] = None,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names, comma-separated: apda, pd-ps, oracle, apda-recycle, safe-apda; all by default."),
+        typer.Option(help="Comma-separated names: apda, pd-ps, oracle, apda-recycle, safe-apda; all by default."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; results do not depend on it.")] = 2,
+    seed: Annotated[int, typer.Option(help="The random seed.")] = 0,
+    workers: Annotated[int, typer.Option(help="How many processes to use; the results do not depend on it.")] = 2,
     cluster: Annotated[
-        str | None, typer.Option(help="dask://host:port or ray://host:port, instead of processes.")
+        str | None, typer.Option(help="Run on a cluster instead: dask://host:port or ray://host:port.")
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="The paper's scale: 10⁶ rounds and 100 realizations by default.")
+        bool, typer.Option("--full", help="Run at the paper's scale: 10⁶ rounds and 100 realizations by default.")
     ] = False,
     out: Out = Path("runs/reproduce"),
 ) -> None:
-    """Run the paper's experiments: results.nc, summary.json, figure.png and figure.pdf for each, and a table here.
+    """Run the paper's experiments, print a table and write results.nc, summary.json, figure.png and figure.pdf for each.
 
-    The same command resumes an interrupted run and ends with the same bits.
+    Run the same command again to resume an interrupted run; the results are the same bit for bit.
     """
     names = ["regression", "portfolio"] if experiment == "all" else [experiment]
     _reproduce(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from performative.study.events import Event
 
 
-app = typer.Typer(help="Run live studies: ask for decisions, deploy them, tell what happened.", no_args_is_help=True)
+app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report what happened.", no_args_is_help=True)
 Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
 Number = Annotated[int, typer.Option("--deployment", help="The number of the deployment, as printed by `ask`.")]
@@ -30,7 +30,7 @@ def new(
     spec: Annotated[Path, typer.Argument(help="A TOML file that describes decisions, constraints, loss and method.")],
     store: Stored,
 ) -> None:
-    """Create a study from a description. Every error in the description is listed."""
+    """Create a study from a description, or list every error in the description."""
     with _errors():
         from performative.study import Study
 
@@ -40,7 +40,7 @@ def new(
 
 @app.command()
 def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
-    """Print the decisions to deploy now: the same ones until they are told or canceled."""
+    """Print the decisions to deploy now; repeated calls return the same decisions until you report or cancel them."""
     with _opened(store, name) as study:
         deployment = study.ask()
         if as_json:
@@ -59,12 +59,12 @@ def tell(
     deployment: Number,
     name: Named = None,
 ) -> None:
-    """Tell what was observed. Rows are samples; with several decisions, the column `decision` says which one (0, 1, …)."""
+    """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
     from performative.study.status import row
 
     with _opened(store, name) as study:
         told = study.tell(deployment, _samples(data, study, deployment))
-        typer.echo(f"deployment {deployment} told: round {told.round}, decision {row(told.decision)}")
+        typer.echo(f"deployment {deployment} reported; next is round {told.round}, with decision {row(told.decision)}")
 
 
 @app.command()
@@ -91,7 +91,7 @@ def status(
     """Show where the study stands: decisions, constraints, estimates, warnings, and what to do next."""
     with _opened(store, name, readonly=True) as study:
         if watch and as_json:
-            raise ValueError("`--watch` and `--json` must not be given together")
+            raise ValueError("`--watch` and `--json` cannot be combined")
         if not watch:
             current = study.status()
             typer.echo(json.dumps(current.plain()) if as_json else str(current))
@@ -139,10 +139,10 @@ def plot(
 
 @app.command()
 def verify(store: Stored, name: Named = None) -> None:
-    """Replay the whole study from its log and compare it to the bit."""
+    """Replay the whole study from its log and compare the results bit for bit."""
     with _opened(store, name, readonly=True) as study:
         replay = study.verify()
-        typer.echo(f"verified to the bit; events: {replay.events}, tells: {replay.told}")
+        typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
 
 
 @app.command()
@@ -168,7 +168,7 @@ def export(
 
 def _require_ending(out: Path, *endings: str) -> None:
     if out.suffix not in endings:
-        raise ValueError(f"`out` must end in {', '.join(endings[:-1])} or {endings[-1]}, but got {str(out)!r}")
+        raise ValueError(f"`--out` must end in {', '.join(endings[:-1])} or {endings[-1]}, but got {str(out)!r}")
 
 
 @contextlib.contextmanager
@@ -194,8 +194,10 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
         from performative.study import Study
 
         names = [name] if name is not None else list(Study.names(store))
-        if len(names) != 1:
-            raise ValueError(f"`--name` must say which study of {store}: {', '.join(names)}")
+        if not names:
+            raise ValueError(f"{store} holds no study; create one with `performative study new`")
+        if len(names) > 1:
+            raise ValueError(f"{store} holds several studies; choose one with `--name`: {', '.join(names)}")
         with Study.open(store, names[0], readonly=readonly) as study:
             yield study
 
@@ -208,7 +210,7 @@ def _samples(path: Path, study: Study, number: int) -> Any:
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} must be JSON, but: {error}") from error
+            raise ValueError(f"{path} is not valid JSON: {error}") from error
         flat = isinstance(values, list) and values and isinstance(values[0], list)
         return [values] if flat and not isinstance(values[0][:1] and values[0][0], list) else values
     frame = read_frame(path, None)

@@ -60,7 +60,7 @@ def compare(
         methods: names of built-in methods, `module:function` for your own, or such functions themselves, each a function of
             the problem that returns a method; or a mapping from names to any of these. All built-in methods by default.
         deployments: how many samples each method may ask the world for, warm-up and probes included.
-        rounds: run so many rounds instead, however many deployments they take.
+        rounds: run this many rounds instead, however many deployments they take.
         realizations: independent runs; all methods meet the same noise in each.
         seed: the seed of all randomness.
         workers: processes that share the runs. The results do not depend on it, the seconds do.
@@ -171,7 +171,7 @@ def _recorded_rounds(method: Any, task: Task) -> tuple[list[int], list[int]]:
     budget = task.deployments
     most = (budget - opening) // each if task.rounds is None else task.rounds
     if most < 1:
-        raise ValueError(f"`deployments` must pay for a warm-up of {opening} and a round of {each}, but is {budget}")
+        raise ValueError(f"`deployments` must cover a warm-up of {opening} and a round of {each}, but got {budget}")
     counts = np.geomspace(opening + each, opening + most * each, POINTS).round().astype(int)
     rounds = sorted({max(1, min(most, int(count - opening) // each)) for count in counts} | {1, most})
     return rounds, [opening + t * each for t in rounds]
@@ -194,7 +194,7 @@ def _run_all(tasks: list[Task], workers: int, progress: bool | None, directory: 
         groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
         if len(groups) < 2 * workers:
             groups = [[task] for task in tasks]
-        largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.dimension)
+        largest_first = sorted(range(len(groups)), key=lambda index: -groups[index][0].case.problem.d)
         outcomes = []
         with warnings.catch_warnings():
             # Compiled programs add up; a process that holds many of them is replaced.

@@ -68,7 +68,7 @@ class Scale(NamedTuple):
 def scale_of(case: Case, deployments: int) -> Scale:
     """The unit of a problem, from its truth or, where its world only samples, from samples."""
     problem, best = case.problem, case.center
-    points = np.asarray([*problem.decisions.spread(problem.dimension, 40), best])
+    points = np.asarray([*problem.decisions.spread(problem.d, 40), best])
     if knows_risk(case.environment):
         risk = jax.jit(risk_of(problem, case.environment))
         hessian = np.asarray(jax.jit(jax.hessian(risk))(jnp.asarray(best)))
@@ -81,7 +81,7 @@ def scale_of(case: Case, deployments: int) -> Scale:
         slopes = _slopes(jax.jit(sampled), points[:8], 0.1 * length)
     return Scale(
         curvature=max(float(np.mean(np.abs(np.linalg.eigvalsh(hessian)))), 1e-3),
-        reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.dimension)))),
+        reach=min(1.0, float(problem.decisions.radius / (2 * np.sqrt(problem.d)))),
         sensitivity=1.2 * float(np.max(np.linalg.norm(slopes, axis=-1))) + 1e-3,
         deployments=deployments,
     )
@@ -132,7 +132,7 @@ def _pd_ps(case: Case, scale: Scale) -> Method:
 
 def _oracle(case: Case, scale: Scale) -> Method:
     if case.known_effect is None:
-        raise ValueError("the world must be a location family to hand over its effect")
+        raise ValueError("it needs the effect, which is known only in a location family")
     return oracle(
         case.problem, effect=case.known_effect, shift=case.shift, step=scale.step(), warmup=scale.warmup, recycle=True
     )
@@ -140,9 +140,9 @@ def _oracle(case: Case, scale: Scale) -> Method:
 
 def _perfgd(case: Case, scale: Scale) -> Method:
     if case.family is None:
-        raise ValueError("the family of the data must be known")
-    memory = max(2 * case.problem.dimension, 50)
-    samples = 1 if case.problem.dimension <= 3 else 10
+        raise ValueError("it needs the family of the data, which is unknown")
+    memory = max(2 * case.problem.d, 50)
+    samples = 1 if case.problem.d <= 3 else 10
     return perfgd(
         case.problem,
         family=case.family,
@@ -155,7 +155,7 @@ def _perfgd(case: Case, scale: Scale) -> Method:
 
 def _score(case: Case, scale: Scale) -> Method:
     if case.density is None:
-        raise ValueError("the density must be known")
+        raise ValueError("it needs the density, which is unknown")
     return score_gradient(case.problem, log_density=case.density, step=scale.step())
 
 
@@ -169,7 +169,7 @@ CONTENDERS: dict[str, Maker] = {
     "rrm": lambda case, scale: repeated_minimization(case.problem, samples=int(np.ceil(np.sqrt(scale.deployments)))),
     "two-stage": lambda case, scale: two_stage(
         case.problem,
-        stage=max(int(scale.deployments ** (2 / 3)), case.problem.dimension + 1),
+        stage=max(int(scale.deployments ** (2 / 3)), case.problem.d + 1),
         exploration=scale.reach,
         **_location(case),
     ),
@@ -177,10 +177,10 @@ CONTENDERS: dict[str, Maker] = {
     "score": _score,
     # The mean square of their estimates is d² and d times that of a gradient.
     "one-point": lambda case, scale: one_point(
-        case.problem, step=scale.step(3 / 4) / case.problem.dimension**2, exploration=scale.probe(1 / 4)
+        case.problem, step=scale.step(3 / 4) / case.problem.d**2, exploration=scale.probe(1 / 4)
     ),
     "two-point": lambda case, scale: two_point(
-        case.problem, step=scale.step(2 / 3) / case.problem.dimension, exploration=scale.probe(1 / 6)
+        case.problem, step=scale.step(2 / 3) / case.problem.d, exploration=scale.probe(1 / 6)
     ),
     "confidence": lambda case, scale: confidence_bounds(
         case.problem, sensitivity=scale.sensitivity, samples=max(10, int(np.sqrt(scale.deployments)))
@@ -194,7 +194,7 @@ def maker(name: str) -> Maker:
     if name in CONTENDERS:
         return CONTENDERS[name]
     if not all(name.partition(":")):
-        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}")
+        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or your own module:function, but got {name!r}")
     return on_problem(load("methods", name))
 
 

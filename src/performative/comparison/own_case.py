@@ -30,7 +30,7 @@ def own_case(problem: Problem, world: Environment) -> Case:
             f"a world with a state has no optimum to compare with, but {type(world).__name__} has one; "
             "use performative.simulate, whose `loss` is what was observed"
         )
-    problem = with_dimension(problem, environment=getattr(world, "dimension", None))
+    problem = with_dimension(problem, environment=world)
     optimum = None if signature.takes_round else performative_optimum(problem, world)
     if optimum is not None and optimum.local:
         warnings.warn(

@@ -30,7 +30,7 @@ _AT_THE_END = (
 
 
 class Row(NamedTuple):
-    """One line of the ranking: means at the end of the budget, with half the width of their 95 % intervals."""
+    """One line of the ranking: means at the end of the budget, with half the width of their 95% intervals."""
 
     rank: int
     method: str
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 def ranking(dataset: xr.Dataset) -> list[Row]:
     """Methods by their regret per deployment; those that no other method beats come first.
 
-    A method's rank is 1 plus the number of methods that are better by a paired t-test over realizations, at 5 % for all pairs
+    A method's rank is 1 plus the number of methods that are better by a paired t-test over realizations, at 5% for all pairs
     together (Holm 1979); `alike` names those it cannot be distinguished from. Methods of the same rank are sorted by their means;
     those whose numbers were not finite come last.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from performative.comparison.ranks import ranking
+from performative.numerics.arrays import Floats
 from performative.plotting.comparison import comparison_figure
 from performative.plotting.style import save
 from performative.problems import Case
@@ -42,7 +43,7 @@ class Comparison(NamedTuple):
 class Record(NamedTuple):
     """One method on one problem: each variable (realization, point), the deployments at each point, and the seconds it took."""
 
-    variables: dict[str, np.ndarray[Any, Any]]
+    variables: dict[str, Floats]
     deployments: list[int]
     seconds: float
 

@@ -147,7 +147,7 @@ class Poisson(Discrete):
         outcomes = (whole("most", self.most, 1) + 1) ** int(self.width)
         if outcomes > MOST_OUTCOMES:
             raise ValueError(
-                f"`(most + 1) ** width` must be at most {MOST_OUTCOMES}, the outcomes to sum over, but is {outcomes}"
+                f"`(most + 1) ** width` must be at most {MOST_OUTCOMES}, the most outcomes to sum over, but is {outcomes}"
             )
 
     def mass(self, parameter: Array) -> Array:

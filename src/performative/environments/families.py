@@ -222,7 +222,7 @@ class ParametricFamily:
     @in_float64
     def check(self, problem: Problem, theta: ArrayLike | None = None) -> None:
         """Refuse a parameter that the family does not allow, at `theta` or, by default, at any of 32 decisions."""
-        decision = jax.ShapeDtypeStruct((problem.dimension,), np.float64)
+        decision = jax.ShapeDtypeStruct((problem.d,), np.float64)
         try:
             shape = jax.eval_shape(self.parameter, decision).shape
         except (TypeError, ValueError, IndexError) as error:
@@ -234,7 +234,7 @@ class ParametricFamily:
         problem.check_samples(self.width)
         if is_traced(self, problem):
             return
-        for point in problem.decisions.spread(problem.dimension, LOOKS) if theta is None else [np.asarray(theta)]:
+        for point in problem.decisions.spread(problem.d, LOOKS) if theta is None else [np.asarray(theta)]:
             value = np.asarray(self.parameter(jnp.asarray(point)))
             fault = self.family.fault(value)
             if fault is not None:

@@ -68,7 +68,7 @@ class LocationFamily(Reacting):
 
     def _kind(self, problem: Problem) -> tuple[Pattern | None, bool]:
         """The pattern of a loss that is quadratic in the data, and whether the loss is smooth."""
-        theta = jnp.zeros(problem.dimension)
+        theta = jnp.zeros(problem.d)
         pattern = hessian_pattern(LossInData(problem.loss), self.width, theta)
         return pattern, pattern is not None or is_analytic(problem.loss, theta, jnp.zeros(self.width))
 
@@ -92,7 +92,7 @@ class LocationFamily(Reacting):
         if is_traced(self):
             return
         random = np.random.default_rng(0)
-        theta, effect = random.normal(size=problem.dimension), np.asarray(self.effect)
+        theta, effect = random.normal(size=problem.d), np.asarray(self.effect)
 
         def shift(effect: Floats, theta: Floats) -> Floats:
             return np.asarray(self.shift(jnp.asarray(effect), jnp.asarray(theta)))
@@ -105,7 +105,7 @@ class LocationFamily(Reacting):
             ) from error
         if moved.shape != (self.width,):
             raise ValueError(f"`shift` must return the shift of a sample ({self.width},), but returned {moved.shape}")
-        other = random.normal(size=problem.dimension)
+        other = random.normal(size=problem.d)
         parts = shift(effect, other) + moved
         together = shift(effect, theta + other)
         if not np.allclose(together, parts, rtol=1e-8, atol=1e-8 * (1 + np.max(np.abs(parts), initial=0.0))):

@@ -41,7 +41,22 @@ class Environment(Protocol):
         """n samples (n, k) of Z ∼ D(θ)."""
 
 
-class KnownWorld(Environment, Protocol):
+class NormalWorld(Environment, Protocol):
+    """A world whose randomness comes from standard normal numbers."""
+
+    def normals(self, n: int) -> int:
+        """How many standard normal numbers n samples take."""
+
+    def respond(self, normals: Array, theta: Array) -> Array:
+        """The samples (n, k) made from these numbers."""
+
+
+def takes_normals(environment: Environment) -> TypeGuard[NormalWorld]:
+    """Whether a world offers to be given its standard normal numbers."""
+    return hasattr(environment, "normals")
+
+
+class KnownWorld(NormalWorld, Protocol):
     """A world whose truth is known: its risk can be computed. `sample` and `risk` suffice for your own.
 
     >>> import jax
@@ -60,12 +75,6 @@ class KnownWorld(Environment, Protocol):
     def width(self) -> int:
         """k, the length of one sample."""
 
-    def normals(self, n: int) -> int:
-        """How many standard normal numbers n samples take."""
-
-    def respond(self, normals: Array, theta: Array) -> Array:
-        """The samples (n, k) made from these numbers."""
-
     def risk(self, problem: Problem, steps: int | None = None) -> DecoupledRisk:
         """The decoupled risk (θ, where) ↦ E_{Z∼D(where)} ℓ(θ; Z) as a pytree; its diagonal is PR."""
 
@@ -83,7 +92,7 @@ def check_fits(environment: KnownWorld, problem: Problem, theta: ArrayLike | Non
     if callable(getattr(environment, "check", None)):
         environment.check(problem, theta)
         return
-    decision = np.asarray(problem.decisions.spread(problem.dimension, 1))[0] if theta is None else np.asarray(theta)
+    decision = np.asarray(problem.decisions.spread(problem.d, 1))[0] if theta is None else np.asarray(theta)
     try:
         risk = environment.risk(problem)
         value = np.asarray(risk(jnp.asarray(decision), jnp.asarray(decision)))

@@ -83,7 +83,7 @@ class Reacting:
         if not np.isfinite(problem.decisions.radius):
             return None
         decisions, usual = (
-            jnp.asarray(problem.decisions.spread(problem.dimension, LOOKS)),
+            jnp.asarray(problem.decisions.spread(problem.d, LOOKS)),
             standard_normal_nodes(self.width, smooth),
         )
         for steps in coarser_grids(self.width):
@@ -94,7 +94,7 @@ class Reacting:
 
     def _kind(self, problem: Problem) -> tuple[Pattern | None, bool]:
         """The pattern of a loss that is quadratic in the base, and whether the loss is smooth in it."""
-        theta, reacted = jnp.zeros(problem.dimension), _Reacted(problem.loss, self)
+        theta, reacted = jnp.zeros(problem.d), _Reacted(problem.loss, self)
         pattern = hessian_pattern(reacted, self.width, theta, theta)
         return pattern, pattern is not None or is_analytic(reacted, jnp.zeros(self.width), theta, theta)
 
@@ -103,16 +103,15 @@ class Reacting:
         pattern, smooth = self._kind(problem)
         if pattern is not None or not isinstance(self.base, Gaussian):
             return
-        spread = problem.decisions.spread(problem.dimension, LOOKS) if theta is None else np.asarray(theta)[None]
+        spread = problem.decisions.spread(problem.d, LOOKS) if theta is None else np.asarray(theta)[None]
         rules = [standard_normal_nodes(self.width, smooth, displaced) for displaced in (False, True)]
         errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(spread), *rules)))
         promised = promised_accuracy(self.width, smooth)
         if np.max(errors) > promised:
             warnings.warn(
-                "the quadrature over a Gaussian base must average the loss with an error below "
-                f"{promised:.0e} of its standard deviation, but the error is about {np.max(errors):.1e} at the decision "
-                f"{spread[np.argmax(errors)]}: the loss is too steep on the scale of the base. "
-                "An Empirical base of many samples is averaged exactly",
+                f"the quadrature error of the loss is about {np.max(errors):.1e} of its standard deviation at the decision "
+                f"{spread[np.argmax(errors)]}, above the promised {promised:.0e}: the loss is too steep on the scale of the "
+                "Gaussian base; an Empirical base of many samples is averaged exactly",
                 QuadratureWarning,
                 stacklevel=caller_level(),
             )
@@ -153,7 +152,7 @@ class Reaction(Reacting):
     @in_float64
     def check(self, problem: Problem, theta: ArrayLike | None = None) -> None:
         """Refuse a reaction or a loss that does not fit the data; warn of a loss that is not averaged accurately."""
-        decision, z0 = (jax.ShapeDtypeStruct((size,), np.float64) for size in (problem.dimension, self.width))
+        decision, z0 = (jax.ShapeDtypeStruct((size,), np.float64) for size in (problem.d, self.width))
         try:
             shape = jax.eval_shape(self.reaction, decision, z0).shape
         except (TypeError, ValueError, IndexError) as error:

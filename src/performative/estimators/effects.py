@@ -36,7 +36,7 @@ class PairedLeastSquares:
 
     @property
     def pairs(self) -> bool:
-        """True: θ and θ + u."""
+        """True: it learns from pairs of deployments, θ and θ + u."""
         return True
 
     def start(self, width: int, dimension: int) -> Array:
@@ -67,13 +67,13 @@ class KnownEffect:
 
     @property
     def pairs(self) -> bool:
-        """False: there is nothing to learn."""
+        """False: it needs no probes."""
         return False
 
     def start(self, width: int, dimension: int) -> Array:
-        """A itself."""
+        """Returns A, whatever the width and the dimension."""
         return jnp.asarray(self.effect)
 
     def update(self, effect: Array, decisions: Array, samples: Array, t: Array) -> Array:
-        """A itself: it needs no update."""
+        """Returns A unchanged: there is nothing to learn."""
         return effect

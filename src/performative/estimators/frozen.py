@@ -25,10 +25,10 @@ class Memoryless:
 
     def init(self, problem: Problem, key: Array) -> SampleBelief:
         """No gradient yet."""
-        return SampleBelief(jnp.zeros(problem.dimension))
+        return SampleBelief(jnp.zeros(problem.d))
 
     def opening(self, belief: SampleBelief) -> int:
-        """No warm-up."""
+        """0: there is no warm-up."""
         return 0
 
     def gradient(self, problem: Problem, belief: SampleBelief, theta: Array) -> Array:
@@ -40,7 +40,7 @@ class Memoryless:
 class FrozenData(Memoryless):
     """∇_θ of the average loss on the data that θ_t induced, without their reaction: repeated gradient descent.
 
-    Perdomo et al. (2020), and Mendler-Dünner et al. (2020) for few samples a round. It heads for the stable point, not for the
+    Perdomo et al. (2020), and Mendler-Dünner et al. (2020) for few samples per round. It heads for the stable point, not for the
     optimum. In the framework each gradient step is deployed at once (greedy deployment).
 
     `signs` (d,), if given, is −1 for the entries of θ that ascend instead: the stochastic primal-dual method for equilibria of
@@ -67,7 +67,7 @@ class FrozenData(Memoryless):
         return SampleBelief(mean if self.signs is None else self.signs * mean)
 
     def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
-        """Refuse more than one decision a round."""
+        """Refuse more than one decision per round."""
         require_decisions(decisions, 1, "the one decision θ_t")
 
 
@@ -95,5 +95,5 @@ class FrozenPopulation(Memoryless):
         return SampleBelief(jax.grad(self.risk)(decisions[0], decisions[0]))
 
     def check(self, belief: SampleBelief, decisions: Array, samples: Array) -> None:
-        """Refuse more than one decision a round."""
+        """Refuse more than one decision per round."""
         require_decisions(decisions, 1, "the one decision θ_t")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from performative.estimators.regression import Regression
+from performative.estimators.regression import LeastSquares, Regression
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.numerics.pytrees import pytree
 from performative.numerics.randomness import standard_normal
@@ -56,3 +58,12 @@ class Prediction:
     def pattern(self, width: int, dimension: int) -> Pattern | None:
         """The covariances that matter to a loss quadratic in samples of `width` numbers; None for any other loss."""
         return hessian_pattern(LossInData(self.loss), width, jnp.zeros(dimension))
+
+
+class Learned(NamedTuple):
+    """A regression, what made it and what it predicts; `ridge` is how much a prior added to the scatter of the decisions."""
+
+    learner: LeastSquares
+    prediction: Prediction
+    regression: Regression
+    ridge: Array | float

@@ -20,13 +20,13 @@ class GradientEstimator(Protocol):
     >>> estimator: pf.estimators.GradientEstimator = pf.estimators.FrozenData()
     """
 
-    def init(self, problem: Problem, key: Array) -> Any:
+    def init(self, problem: Problem, key: Array) -> object:
         """The belief before any data."""
 
     def opening(self, belief: Any) -> int:
         """How many samples a warm-up at θ = 0 must bring before the first round, or 0 for no warm-up."""
 
-    def update(self, problem: Problem, belief: Any, decisions: Array, samples: Array, t: Array) -> Any:
+    def update(self, problem: Problem, belief: Any, decisions: Array, samples: Array, t: Array) -> object:
         """The belief after round t, which deployed `decisions` (b, d) and observed `samples` (b, n, k)."""
 
     def check(self, belief: Any, decisions: Array, samples: Array) -> None:
@@ -70,6 +70,6 @@ class EffectEstimator(Protocol):
 
 
 def require_decisions(decisions: Array, count: int, what: str) -> None:
-    """Refuse any other number of decisions than an estimator learns from."""
+    """Refuse a number of decisions other than the one an estimator learns from."""
     if decisions.shape[0] != count:
         raise ValueError(f"`decisions` must be {what}, but got {decisions.shape[0]} decisions")

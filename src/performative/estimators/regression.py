@@ -1,7 +1,7 @@
 """Least squares of the data on the decisions that brought them, Z ≈ z̄ + A(x − x̄): in closed form, and recursively.
 
 Both minimize Σ‖z_i − z̄ − A(x_i − x̄)‖² + ridge·‖A − A₀‖². `JointMoments` solves it from the moments of (x, z) on demand;
-`LeastSquares` keeps the solution and updates it by one outer product a deployment, which is what a compiled loop can afford.
+`LeastSquares` keeps the solution and updates it by one outer product per deployment, which is what a compiled loop can afford.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from performative.estimators import reservoir
 from performative.estimators.protocol import Unobserved
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import changed, pytree
+from performative.numerics.randomness import new_key
 from performative.shifts import Shift
 
 Numbers = Array | Floats
@@ -40,7 +41,7 @@ class JointMoments:
 
     @staticmethod
     def of(decisions: Numbers, samples: Numbers, weights: Numbers | None = None) -> JointMoments:
-        """Of decisions (n, d) and samples (n, k), row by row, in NumPy or JAX."""
+        """The moments of decisions (n, d) and samples (n, k), paired row by row, in NumPy or JAX."""
         xp = decisions.__array_namespace__()
         w = xp.ones(decisions.shape[0]) if weights is None else weights
         count = xp.sum(w)
@@ -51,13 +52,13 @@ class JointMoments:
 
     @staticmethod
     def at(decision: Array, samples: Array) -> JointMoments:
-        """Of samples (n, k) observed at one decision."""
+        """The moments of samples (n, k) that were all observed at one decision, so both scatters are zero."""
         (n, k), d = samples.shape, decision.shape[0]
         means = decision + jnp.zeros(d), jnp.mean(samples, axis=0)
         return JointMoments(jnp.asarray(n * 1.0), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
 
     def with_samples(self, decision: Array, samples: Array) -> JointMoments:
-        """With n more samples (n, k) observed at a decision."""
+        """The moments after n more samples (n, k) were observed at a decision."""
         n = samples.shape[0]
         total = self.count + n
         apart, moved = decision - self.decision, jnp.mean(samples, axis=0) - self.data
@@ -78,6 +79,10 @@ class JointMoments:
             return xp.linalg.solve(scatter, self.cross.T).T
         normal = jnp.einsum("kpd,de,kqe->pq", tensor, scatter, tensor)
         return jnp.linalg.solve(normal, jnp.einsum("kpd,kd->p", tensor, self.cross))
+
+    def residuals(self, decisions: Numbers, samples: Numbers, effect: Numbers) -> Numbers:
+        """What z̄ + A(x − x̄) leaves of samples (n, k) observed at decisions (n, d)."""
+        return (samples - self.data) - (decisions - self.decision) @ effect.T
 
 
 @pytree()
@@ -111,10 +116,40 @@ class Regression:
     lean_inverse: Array
     key: Array
 
+    @staticmethod
+    def of(decisions: Floats, samples: Floats, weights: Floats, reservoir: int | None) -> Regression:
+        """Of weighted samples (n, k) at decisions (n, d), all at once; the last ones fill the `reservoir`, if it has a size.
+
+        The covariance of the effect allows for the weights. Coordinates that never varied get an effect of 0 and a huge error.
+        """
+        d, k = decisions.shape[1], samples.shape[1]
+        share = weights / weights.sum()
+        moments = JointMoments.of(decisions, samples, share)
+        ridge = 1e-9 * max(float(np.trace(moments.scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
+        effect, count = moments.effect(ridge), 1.0 / float(np.sum(share**2))
+        inverse = np.linalg.inv(moments.scatter + ridge * np.eye(d))
+        weighted, left = share[:, None] * (decisions - moments.decision), moments.residuals(decisions, samples, effect)
+        kept = None
+        if reservoir is not None:
+            rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(reservoir, int(count))) :]
+            kept = jnp.asarray(np.resize(rows, (reservoir, d + k)))
+        return Regression(
+            effect=jnp.asarray(effect),
+            count=jnp.asarray(count),
+            decision=jnp.asarray(moments.decision),
+            data=jnp.asarray(moments.data),
+            inverse=jnp.asarray(inverse @ (weighted.T @ weighted) @ inverse),
+            scatter=jnp.asarray(count * (share[:, None] * left).T @ left),
+            reservoir=kept,
+            lean=jnp.zeros((k, 0)),
+            lean_inverse=jnp.zeros((0, 0)),
+            key=new_key(0),
+        )
+
 
 @pytree("unmoved", "structured", "reservoir")
 class LeastSquares:
-    """Recursive least squares of Z on (1, x), a deployment at a time.
+    """Recursive least squares of Z on (1, x), one deployment at a time.
 
     `shift` is the bilinear shift(effect, θ) and `prior` is A₀. Of a `structured` effect, `unmoved` are the positions of the
     data it cannot move and `overlap` is the inverse Gram matrix of its numbers (None for the identity). `reservoir` is how many

@@ -43,10 +43,10 @@ class ScoreEstimate:
 
     def init(self, problem: Problem, key: Array) -> ScoreBelief:
         """No gradient and no loss yet."""
-        return ScoreBelief(jnp.zeros(problem.dimension), jnp.zeros(()))
+        return ScoreBelief(jnp.zeros(problem.d), jnp.zeros(()))
 
     def opening(self, belief: ScoreBelief) -> int:
-        """No warm-up."""
+        """0: there is no warm-up."""
         return 0
 
     def update(self, problem: Problem, belief: ScoreBelief, decisions: Array, samples: Array, t: Array) -> ScoreBelief:
@@ -59,7 +59,7 @@ class ScoreEstimate:
         return ScoreBelief(gradient, belief.level + (jnp.mean(losses) - belief.level) / t)
 
     def check(self, belief: ScoreBelief, decisions: Array, samples: Array) -> None:
-        """Refuse more than one decision a round."""
+        """Refuse more than one decision per round."""
         require_decisions(decisions, 1, "the one decision θ_t")
 
     def gradient(self, problem: Problem, belief: ScoreBelief, theta: Array) -> Array:
@@ -85,7 +85,7 @@ class PerformativeGradient:
 
     ∂f/∂θ is the slope of a least-squares line through the last H pairs of a decision and the mean of its samples, which is
     the parameter of an exponential family. The paper takes differences from the latest point; here they are taken from the
-    mean of all H, whose variance is H times smaller. f(θ_t) is read off the line too, so that one sample a round is enough.
+    mean of all H, whose variance is H times smaller. f(θ_t) is read off the line too, so that one sample per round is enough.
     The reaction is left out for the first H rounds, as in the paper. Assumes that f is nearly linear over the last H decisions
     and that decisions keep moving (use exploration). `family` is the form of the density, `memory` is H.
 
@@ -101,12 +101,12 @@ class PerformativeGradient:
 
     def init(self, problem: Problem, key: Array) -> Trajectory:
         """The belief before any round is remembered."""
-        h, d = int(self.memory), problem.dimension
+        h, d = int(self.memory), problem.d
         zero = jnp.zeros(d)
         return Trajectory(jnp.zeros((h, d)), jnp.zeros((h, self.family.size)), zero, jnp.zeros(()))
 
     def opening(self, belief: Trajectory) -> int:
-        """No warm-up."""
+        """0: there is no warm-up."""
         return 0
 
     def update(self, problem: Problem, belief: Trajectory, decisions: Array, samples: Array, t: Array) -> Trajectory:
@@ -133,7 +133,7 @@ class PerformativeGradient:
         return slope, moments.data + slope @ (theta - moments.decision)
 
     def check(self, belief: Trajectory, decisions: Array, samples: Array) -> None:
-        """Refuse more than one decision a round, and samples that are not of the family."""
+        """Refuse more than one decision per round, and samples that are not of the family."""
         require_decisions(decisions, 1, "the one decision of the round")
         if samples.shape[2] != self.family.width:
             raise ValueError(

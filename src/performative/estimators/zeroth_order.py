@@ -39,10 +39,10 @@ class OnePointEstimate:
 
     def init(self, problem: Problem, key: Array) -> Probe:
         """No loss yet."""
-        return Probe(jnp.zeros(problem.dimension), jnp.zeros(()))
+        return Probe(jnp.zeros(problem.d), jnp.zeros(()))
 
     def opening(self, belief: Probe) -> int:
-        """No warm-up."""
+        """0: there is no warm-up."""
         return 0
 
     def update(self, problem: Problem, belief: Probe, decisions: Array, samples: Array, t: Array) -> Probe:
@@ -50,7 +50,7 @@ class OnePointEstimate:
         return Probe(decisions[0], _mean_loss(problem, decisions[0], samples[0]))
 
     def check(self, belief: Probe, decisions: Array, samples: Array) -> None:
-        """Refuse more than one probe a round."""
+        """Refuse more than one probe per round."""
         require_decisions(decisions, 1, "the one probe θ_t + δv")
 
     def gradient(self, problem: Problem, belief: Probe, theta: Array) -> Array:
@@ -62,7 +62,7 @@ class OnePointEstimate:
 class TwoPointEstimate(Memoryless):
     """(d/2δ)·(ℓ(θ + δv; Z) − ℓ(θ − δv; Z'))·v (Shamir 2013).
 
-    Like `OnePointEstimate`, but the level of the loss does not enter its variance; it takes two deployments a round.
+    Like `OnePointEstimate`, but the level of the loss does not enter its variance; it takes two deployments per round.
 
     >>> import jax
     >>> import performative as pf

@@ -71,6 +71,4 @@ def require_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise ValueError(
-            f"`out` must be a directory that can be written to, but got {directory}: {error.strerror}"
-        ) from error
+        raise ValueError(f"cannot write to {directory}: {error.strerror}") from error

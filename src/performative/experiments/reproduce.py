@@ -15,13 +15,11 @@ from performative.experiments.settings import EXPERIMENTS, METHODS, cast_of
 from performative.problems.instance import WARMUP, Instance
 from performative.simulation.dataset import described
 from performative.simulation.processes import check_cluster
-from performative.simulation.simulate import PARTIAL, simulate
+from performative.simulation.simulate import PARTIAL, run
 from performative.validation import MOST_SEED, positive, whole
 
 if TYPE_CHECKING:
     import xarray as xr
-
-_SETTLED_BY_THE_SEED = ("methods", "environment", "problem", "optimum", "record")
 
 
 def reproduce(
@@ -69,8 +67,8 @@ def reproduce(
     instances = {value: [draw(seed, r, value, WARMUP) for r in range(realizations)] for value in values}
     cast = cast_of(instances, methods)
     try:
-        runs = simulate(
-            **cast._asdict(),
+        runs = run(
+            cast,
             rounds=rounds,
             seed=seed,
             record=60,
@@ -79,6 +77,7 @@ def reproduce(
             chunk=chunk,
             progress=progress,
             checkpoint=checkpoints,
+            provenance=False,  # the seed settles the instances
         )
     except KeyboardInterrupt:
         if out is not None and checkpoints is not None and (checkpoints / PARTIAL).exists():
@@ -105,7 +104,7 @@ def _finished(runs: xr.Dataset, experiment: str, instances: dict[float, list[Ins
     dataset["relative_regret"] = dataset.regret / dataset.regret.isel(t=0)
     dataset["relative_violation"] = reported / abs(reported.isel(t=0))
     dataset["worst_violation"] = dataset.violation.max("constraint")
-    dataset.attrs = {name: value for name, value in runs.attrs.items() if name not in _SETTLED_BY_THE_SEED}
+    dataset.attrs = {name: value for name, value in runs.attrs.items() if name != "record"}
     dataset.attrs |= {
         "experiment": experiment,
         "title": EXPERIMENTS[experiment].TITLE,

@@ -20,7 +20,7 @@ from performative.methods.options import feasible_parts
 from performative.methods.protocol import State, checked
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import changed, pytree
+from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.validation import positive, whole
 
@@ -51,12 +51,8 @@ class ConfidenceBounds:
     feasible = True
     """Every deployed decision meets the constraints."""
 
-    def of_dimension(self, dimension: int) -> ConfidenceBounds:
-        """The same method, refused if its dimension differs."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
-    def init(self, key: Array) -> State:
+    def init(self, key: Array) -> State[ArmLosses]:
         """Nothing deployed. The multipliers stay 0, since every arm is feasible."""
         count = self.arms.shape[0]
         belief = ArmLosses(jnp.zeros(()), jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
@@ -68,27 +64,27 @@ class ConfidenceBounds:
         """0: it explores by optimism, not by noise."""
         return 0
 
-    def ask(self, state: State, key: Array) -> Array:
+    def ask(self, state: State[ArmLosses], key: Array) -> Array:
         """The arm with the smallest lower bound."""
         return self.decide(state, jnp.zeros(0))
 
-    def decide(self, state: State, normals: Array) -> Array:
+    def decide(self, state: State[ArmLosses], normals: Array) -> Array:
         """The arm with the smallest lower bound."""
         return jnp.asarray(state.decision)[None]
 
-    def wanted(self, state: State) -> int:
+    def wanted(self, state: State[ArmLosses]) -> int:
         """The same number in every round."""
         return int(self.samples)
 
     @in_float64
-    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+    def tell(self, state: State[ArmLosses], decisions: Array, samples: Array) -> State[ArmLosses]:
         """Add the losses of all arms on the new data and choose the next arm."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be one arm, but got {decisions.shape[0]} decisions")
         return _search(self, state, decisions[0], samples[0])
 
-    def _search(self, state: State, decision: Array, z: Array) -> State:
+    def _search(self, state: State[ArmLosses], decision: Array, z: Array) -> State[ArmLosses]:
         arms = jnp.asarray(self.arms)
         at = jnp.argmin(jnp.sum((arms - decision) ** 2, axis=1))
         own = (jnp.arange(arms.shape[0]) == at).astype(jnp.float64)
@@ -131,7 +127,7 @@ def feasible_grid(problem: Problem, count: int) -> Floats:
 
     Grid points outside Θ are projected on it.
     """
-    d = problem.dimension
+    d = problem.d
     if d > MOST_DIMENSION:
         raise ValueError(
             f"confidence bounds search a grid, so the dimension must be at most {MOST_DIMENSION}, but got dimension={d}"
@@ -185,8 +181,8 @@ def confidence_bounds(
     >>> method = pf.confidence_bounds(problem, sensitivity=10.0, arms=5)
     """
     problem, start = feasible_parts(problem, start)
-    near = np.zeros(problem.dimension) if start is None else start
-    points = feasible_grid(problem, whole("arms", ARMS.get(problem.dimension, 2) if arms is None else arms, 2))
+    near = np.zeros(problem.d) if start is None else start
+    points = feasible_grid(problem, whole("arms", ARMS.get(problem.d, 2) if arms is None else arms, 2))
     return ConfidenceBounds(
         problem=problem,
         arms=as_field(points),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from jax import Array
@@ -22,7 +22,7 @@ from performative.steps import Step
 from performative.validation import finite_array, positive, whole
 
 
-def memory_of(forgetting: float, samples: int) -> Array | None:
+def memory_from(forgetting: float, samples: int) -> Array | None:
     """The largest number of samples, besides the new ones, that estimates rest on; None for no limit."""
     share = positive("forgetting", forgetting)
     if share > 1.0:
@@ -37,7 +37,7 @@ def parts_of(
     if effect is not None:
         effect = finite_array("effect", effect, 2 if shift is None else None)
     elif shift is not None:
-        raise ValueError("`effect` must be given with `shift`, to tell the shape of the effect")
+        raise ValueError("`effect` must be given with `shift`, since its shape cannot be inferred")
     start = None if start is None else finite_array("start", start, 1)
     columns = effect.shape[1] if effect is not None and shift is None else None
     rows = None if start is None else start.shape[0]
@@ -49,9 +49,28 @@ def feasible_parts(
 ) -> tuple[Problem, Floats | None]:
     """The problem with its dimension, which must be known, checked to be feasible, and the start as an array."""
     problem, start, _ = parts_of(problem, start)
-    problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
+    problem = with_dimension(problem, environment=environment)
     require_feasible(problem, start)
     return problem, start
+
+
+class Common(NamedTuple):
+    """The options that methods of the framework share, checked and ready for `PrimalDual`."""
+
+    problem: Problem
+    step: Step
+    control: Step
+    warmup: int
+    start: Floats | None
+    samples: int
+    shift: Shift
+    effect: Floats | None
+
+    def method(self, estimator: GradientEstimator, exploration: Exploration) -> PrimalDual:
+        """The framework with an estimator and an exploration."""
+        return PrimalDual(
+            self.problem, estimator, exploration, self.step, self.control, as_field(self.start), self.samples
+        )
 
 
 def common_parts(
@@ -61,23 +80,23 @@ def common_parts(
     warmup: int,
     start: ArrayLike | None,
     samples: int,
-    shift: Shift | None,
-    effect: ArrayLike | None,
-) -> dict[str, Any]:
-    """The options that methods of the framework share, checked and ready for `PrimalDual`."""
+    shift: Shift | None = None,
+    effect: ArrayLike | None = None,
+) -> Common:
+    """The checked options."""
     problem, start, effect = parts_of(problem, start, shift, effect)
     if problem.dimension is not None:
         require_feasible(problem, start)
-    return {
-        "problem": problem,
-        "step": steps.validated("step", step),
-        "control": steps.validated("control", control),
-        "warmup": whole("warmup", warmup, 1),
-        "start": start,
-        "samples": whole("samples", samples, 1),
-        "shift": callable_node(apply_effect if shift is None else shift),
-        "effect": effect,
-    }
+    return Common(
+        problem=problem,
+        step=steps.validated("step", step),
+        control=steps.validated("control", control),
+        warmup=whole("warmup", warmup, 1),
+        start=start,
+        samples=whole("samples", samples, 1),
+        shift=callable_node(apply_effect if shift is None else shift),
+        effect=effect,
+    )
 
 
 def framework(
@@ -90,7 +109,4 @@ def framework(
     samples: int,
 ) -> PrimalDual:
     """The primal-dual framework with an estimator that needs no warm-up and an exploration."""
-    parts = common_parts(problem, step, control, 1, start, samples, None, None)
-    for unused in ("warmup", "shift", "effect"):
-        del parts[unused]
-    return PrimalDual(estimator=estimator, exploration=exploration, **parts)
+    return common_parts(problem, step, control, 1, start, samples).method(estimator, exploration)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from performative import steps
 from performative.estimators import BaseSamples, KnownEffect, LocationEstimator, PairedLeastSquares
 from performative.exploration import Alone, Exploration, Pair
-from performative.methods.options import common_parts, memory_of
+from performative.methods.options import common_parts, memory_from
 from performative.methods.primal_dual import PrimalDual
+from performative.numerics.arrays import as_field
 from performative.numerics.pytrees import as_node, changed
 from performative.problem import Problem
 from performative.shifts import Shift
@@ -62,19 +61,33 @@ def apda(
     explore = _exploration(exploration)
     parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
     learner = PairedLeastSquares(
-        shift=parts.pop("shift"),
+        shift=parts.shift,
         step=None if estimation_step is None else steps.validated("estimation_step", estimation_step),
-        prior=parts.pop("effect"),
+        prior=as_field(parts.effect),
         probe=float(getattr(explore, "scale", 1.0)),
     )
-    memory = memory_of(forgetting, 2 * parts["samples"])
+    memory = memory_from(forgetting, 2 * parts.samples)
     if memory is not None and not recycle:
         raise ValueError(f"`forgetting` requires `recycle=True`, but got recycle={recycle!r}, {forgetting=}")
-    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), True, parts.pop("warmup"), memory)
-    return PrimalDual(estimator=estimator, exploration=explore, **parts)
+    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), True, parts.warmup, memory)
+    return parts.method(estimator, explore)
 
 
-def pd_ps(problem: Problem, **options: Any) -> PrimalDual:
+def pd_ps(
+    problem: Problem,
+    *,
+    step: Step = 5e-3,
+    control: Step = 1.0,
+    estimation_step: Step | None = None,
+    warmup: int = 1000,
+    exploration: float | Exploration = 1.0,
+    start: ArrayLike | None = None,
+    recycle: bool = False,
+    forgetting: float = 1.0,
+    samples: int = 1,
+    shift: Shift | None = None,
+    effect: ArrayLike | None = None,
+) -> PrimalDual:
     """The primal-dual method for performatively stable points (PD-PS): `apda` without anticipation, with the same options.
 
     >>> import performative as pf
@@ -82,7 +95,20 @@ def pd_ps(problem: Problem, **options: Any) -> PrimalDual:
     >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
     >>> method = pf.pd_ps(problem, step=0.01)
     """
-    method = apda(problem, **options)
+    method = apda(
+        problem,
+        step=step,
+        control=control,
+        estimation_step=estimation_step,
+        warmup=warmup,
+        exploration=exploration,
+        start=start,
+        recycle=recycle,
+        forgetting=forgetting,
+        samples=samples,
+        shift=shift,
+        effect=effect,
+    )
     return changed(method, estimator=changed(method.estimator, anticipate=False))
 
 
@@ -106,14 +132,15 @@ def oracle(
     >>> method = pf.oracle(problem, effect=[[-1.5, 0.3], [0.2, -1.0]])
     """
     parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
-    learner = KnownEffect(parts.pop("shift"), parts.pop("effect"))
-    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.pop("warmup"))
-    return PrimalDual(estimator=estimator, exploration=Alone(), **parts)
+    learner = KnownEffect(parts.shift, as_field(parts.effect))
+    estimator = LocationEstimator(learner, BaseSamples(bool(recycle)), anticipate=True, warmup=parts.warmup)
+    return parts.method(estimator, Alone())
 
 
 def _exploration(exploration: float | Exploration) -> Exploration:
     if isinstance(exploration, int | float | np.floating | np.integer):
         return Pair(exploration)
-    if not all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions")):
-        raise TypeError(f"`exploration` must be a number or a part such as performative.Pair, but got {exploration!r}")
+    has_parts = all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions"))
+    if isinstance(exploration, type) or not has_parts:
+        raise TypeError(f"`exploration` must be a number or an object such as pf.Pair(), but got {exploration!r}")
     return as_node(exploration)

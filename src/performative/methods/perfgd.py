@@ -41,5 +41,5 @@ def perfgd(
             f"but got {family!r}"
         )
     problem, start = feasible_parts(problem, start)
-    estimator = PerformativeGradient(family, whole("memory", memory, problem.dimension + 1))
+    estimator = PerformativeGradient(family, whole("memory", memory, problem.d + 1))
     return framework(problem, estimator, Around(exploration, problem.decisions), step, control, start, samples)

@@ -48,12 +48,8 @@ class PrimalDual:
         for part in (self.estimator, self.exploration):
             as_node(part)
 
-    def of_dimension(self, dimension: int) -> PrimalDual:
-        """The same method with the problem's dimension fixed."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
-    def init(self, key: Array) -> State:
+    def init(self, key: Array) -> State[object]:
         """Line 2: θ_1 in Θ, λ_1 = 0. Round 0 is the warm-up, if the estimator needs one."""
         with_dimension(self.problem)
         start = self._origin() if self.start is None else jnp.asarray(self.start)
@@ -63,33 +59,33 @@ class PrimalDual:
         return State(jnp.asarray(first), start, multipliers, belief)
 
     @in_float64
-    def ask(self, state: State, key: Array) -> Array:
+    def ask(self, state: State[object], key: Array) -> Array:
         """Line 1 in the warm-up, lines 4 to 6 in every later round."""
         return self.decide(state, standard_normal(key, self.normals))
 
     @property
     def normals(self) -> int:
         """How many standard normal numbers a round needs."""
-        return self.exploration.normals(self.problem.dimension)
+        return self.exploration.normals(self.problem.d)
 
-    def decide(self, state: State, normals: Array) -> Array:
+    def decide(self, state: State[object], normals: Array) -> Array:
         """`ask` with the standard normal numbers given."""
         if self.estimator.opening(state.belief):
             return self._origin()[None]
         return self.exploration.decisions(normals, state.decision)
 
-    def wanted(self, state: State) -> int:
+    def wanted(self, state: State[object]) -> int:
         """n in the warm-up, `samples` afterward."""
         return self.estimator.opening(state.belief) or int(self.samples)
 
     @in_float64
-    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+    def tell(self, state: State[object], decisions: Array, samples: Array) -> State[object]:
         """Lines 7 to 11: improve the belief, then one primal and one dual step from θ_t, λ_t."""
         decisions, samples = checked(self.problem, decisions, samples)
         self.estimator.check(state.belief, decisions, samples)
         return _advance(self, state, decisions, samples)
 
-    def _advance(self, state: State, decisions: Array, samples: Array) -> State:
+    def _advance(self, state: State[object], decisions: Array, samples: Array) -> State[object]:
         t, theta, lam = state.round, state.decision, state.multipliers
         belief = self.estimator.update(self.problem, state.belief, decisions, samples, t)  # line 7
         if self.estimator.opening(state.belief):
@@ -102,7 +98,7 @@ class PrimalDual:
         return State(t + 1, next_theta, next_lam, belief)
 
     def _origin(self) -> Array:
-        return self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+        return self.problem.decisions.project(jnp.zeros(self.problem.d))
 
 
 _advance = jax.jit(PrimalDual._advance)

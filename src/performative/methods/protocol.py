@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import dataclasses
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
 
 from performative.numerics.arrays import Floats
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.validation import finite_array, is_traced
+
+B = TypeVar("B")
+
+
+class MethodState(Protocol):
+    """What the state of every method has, besides what is the method's own."""
+
+    @property
+    def round(self) -> Array:
+        """t, the next round; 0 for a warm-up."""
+
+    @property
+    def decision(self) -> Array:
+        """θ_t, a decision (d,)."""
+
+    @property
+    def multipliers(self) -> Array:
+        """λ_t, one multiplier for each constraint (m,)."""
 
 
 class Method(Protocol):
@@ -20,7 +39,7 @@ class Method(Protocol):
     def problem(self) -> Problem:
         """What the decision-maker knows."""
 
-    def init(self, key: Array) -> Any:
+    def init(self, key: Array) -> MethodState:
         """The state before anything is deployed; it has `round`, `decision` and `multipliers`."""
 
     def ask(self, state: Any, key: Array) -> Array:
@@ -34,18 +53,49 @@ class Method(Protocol):
     def wanted(self, state: Any) -> int:
         """How many samples each decision should bring."""
 
-    def tell(self, state: Any, decisions: Array, samples: Array) -> Any:
+    def tell(self, state: Any, decisions: Array, samples: Array) -> MethodState:
         """The state after `samples` (b, n, k) were observed at `decisions` (b, d)."""
 
 
+class NormalMethod(Method, Protocol):
+    """A method whose randomness is standard normal numbers."""
+
+    @property
+    def normals(self) -> int:
+        """How many it needs in a round."""
+
+    def decide(self, state: Any, normals: Array) -> Array:
+        """`ask` with these numbers given."""
+
+
+def takes_normals(method: Method) -> TypeGuard[NormalMethod]:
+    """Whether a method offers to be given its standard normal numbers."""
+    return hasattr(method, "normals")
+
+
 @pytree()
-class State:
+class State(Generic[B]):
     """What a method carries from round to round: t, θ_t, λ_t and the estimator's belief."""
 
     round: Array
     decision: Array
     multipliers: Array
-    belief: Any
+    belief: B
+
+
+M = TypeVar("M", bound=Method)
+
+
+def of_dimension(method: M, dimension: int) -> M:
+    """The same method with its problem's dimension fixed; a method that is not a dataclass must know it from the start."""
+    problem = method.problem.of_dimension(dimension)
+    if problem is method.problem:
+        return method
+    if not dataclasses.is_dataclass(method):
+        raise ValueError(
+            f"the problem of a {type(method).__name__} must know its dimension; pass `dimension={dimension}` to Problem"
+        )
+    return changed(method, problem=problem)
 
 
 def checked(problem: Problem, decisions: Array | Floats, samples: Array | Floats) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from performative.methods.protocol import State, checked
 from performative.numerics.arrays import as_field
 from performative.numerics.expectations import from_samples, hessian_pattern
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import changed, pytree
+from performative.numerics.pytrees import pytree
 from performative.problem import LossInData, Problem
 from performative.solvers.augmented_lagrangian import minimize, width_of
 from performative.solvers.derivatives import DecoupledRisk
@@ -55,14 +55,10 @@ class RepeatedMinimization:
     width: np.float64
     samples: int
 
-    def of_dimension(self, dimension: int) -> RepeatedMinimization:
-        """The same method with the problem's dimension fixed."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
-    def init(self, key: Array) -> State:
+    def init(self, key: Array) -> State[None]:
         """The state before any data, at θ_1."""
-        origin = self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+        origin = self.problem.decisions.project(jnp.zeros(self.problem.d))
         start = origin if self.start is None else jnp.asarray(self.start)
         return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), None)
 
@@ -71,27 +67,27 @@ class RepeatedMinimization:
         """0: it does not explore."""
         return 0
 
-    def ask(self, state: State, key: Array) -> Array:
-        """θ_t alone."""
+    def ask(self, state: State[None], key: Array) -> Array:
+        """The one decision θ_t, as an array (1, d)."""
         return self.decide(state, jnp.zeros(0))
 
-    def decide(self, state: State, normals: Array) -> Array:
-        """θ_t alone."""
+    def decide(self, state: State[None], normals: Array) -> Array:
+        """The one decision θ_t, as an array (1, d)."""
         return jnp.asarray(state.decision)[None]
 
-    def wanted(self, state: State) -> int:
+    def wanted(self, state: State[None]) -> int:
         """The same number in every round."""
         return int(self.samples)
 
     @in_float64
-    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+    def tell(self, state: State[None], decisions: Array, samples: Array) -> State[None]:
         """Minimize on the data of this round, or on infinitely many of them."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be the one decision θ_t, but got {decisions.shape[0]} decisions")
         return _repeat(self, state, decisions, samples)
 
-    def _repeat(self, state: State, decisions: Array, samples: Array) -> State:
+    def _repeat(self, state: State[None], decisions: Array, samples: Array) -> State[None]:
         problem = self.problem
         if self.risk is None:
             pattern = hessian_pattern(LossInData(problem.loss), samples.shape[2], state.decision)

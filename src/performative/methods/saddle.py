@@ -40,7 +40,7 @@ def saddle(
     >>> method = pf.saddle(problem, ascending=[1])
     """
     problem, start = feasible_parts(problem, start)
-    signs = np.ones(problem.dimension)
+    signs = np.ones(problem.d)
     for index in ascending:
-        signs[whole("ascending", index, 0, problem.dimension - 1)] = -1.0
+        signs[whole("ascending", index, 0, problem.d - 1)] = -1.0
     return framework(problem, FrozenData(as_field(signs)), Alone(), step, control, start, samples)

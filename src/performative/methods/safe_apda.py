@@ -1,15 +1,16 @@
-"""Safe APDA: one deployment a round, all of them counted, none of them infeasible."""
+"""Safe APDA: one deployment per round, all of them counted, none of them infeasible."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.estimators.regression import LeastSquares
 from performative.fading import Fading
-from performative.methods.options import memory_of, parts_of
+from performative.methods.options import memory_from, parts_of
 from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import as_node, callable_node
@@ -35,11 +36,11 @@ def safe_apda(
     reservoir: int = 500,
     forgetting: float = 1.0,
 ) -> SafePrimalDual:
-    """APDA for those who pay for every deployment: one a round, all feasible, exploration that fades like t^(−1/4).
+    """APDA for those who pay for every deployment: one per round, all feasible, exploration that fades like t^(−1/4).
 
     It needs no warm-up, no horizon and no step sizes: all scales are learned. A problem without a strictly feasible decision
-    is refused. Only where neither Θ nor the loss at the start has a length (an unbounded set and a loss without curvature) is
-    the first exploration 1 in the unit of θ.
+    is refused. If neither Θ nor the loss sets a scale (an unbounded set and a loss without curvature at the start), the first
+    exploration has standard deviation 1.
 
     Args:
         problem: what the decision-maker knows.
@@ -54,7 +55,7 @@ def safe_apda(
         history: past deployments: decisions (N, d) and samples (N, k), one for each. Base samples have decision 0.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
-            on about the last hundred rounds, and exploration stops fading after as many.
+            on about the last hundred rounds, and exploration stops fading after that many.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -69,17 +70,14 @@ def safe_apda(
     problem = with_dimension(problem)
     if start is not None:
         start = require_inside("start", problem, start)
-    if safety is None:
-        safety = Pull()
-    elif not callable(getattr(safety, "prepared", None)):
-        raise TypeError(f"`safety` must be a part such as performative.safety.Pull(), but got {safety!r}")
+    safety = Pull() if safety is None else _checked_safety(safety)
     prepared = as_node(safety).prepared(problem, strictly_feasible(problem, anchor))
     samples, size = whole("samples", samples, 1), whole("reservoir", reservoir, 1)
-    memory = memory_of(forgetting, samples)
+    memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))
-    learner = _learner(shift, effect, problem.dimension, size, memory)
-    widest = float(problem.decisions.radius) / (2 * math.sqrt(problem.dimension))
+    learner = _learner(shift, effect, problem.d, size, memory)
+    widest = float(problem.decisions.radius) / (2 * math.sqrt(problem.d))
     return SafePrimalDual(
         problem=problem,
         learner=learner,
@@ -87,9 +85,18 @@ def safe_apda(
         safety=prepared,
         steps=CurvatureSteps(),
         start=prepared.anchor if start is None else as_field(start),
-        history=None if history is None else _past(history, problem.dimension),
+        history=None if history is None else _past(history, problem.d),
         samples=samples,
     )
+
+
+def _checked_safety(safety: Any) -> Safety:
+    if not isinstance(safety, type) and callable(getattr(safety, "prepared", None)):
+        return safety
+    name = safety.__name__ if isinstance(safety, type) else str(safety).capitalize()
+    if name in ("Pull", "Nearest"):
+        raise TypeError(f"`safety` must be an object, but got {safety!r}; pass an object, pf.safety.{name}()")
+    raise TypeError(f"`safety` must be an object such as pf.safety.Pull(), but got {safety!r}")
 
 
 def _learner(

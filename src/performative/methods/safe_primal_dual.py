@@ -1,4 +1,4 @@
-"""The primal-dual method that deploys one safe decision a round and learns from all of them.
+"""The primal-dual method that deploys one safe decision per round and learns from all of them.
 
     x_t = safe(θ_t + σ_t w_t),  w_t ∼ N(0, I),  σ_t ∝ t^(−1/4)
 
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from performative.estimators.prediction import Prediction
+from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.regression import LeastSquares, Regression, with_floor
 from performative.estimators.standard_errors import DRAWS, Confidence, confidence
@@ -62,10 +62,6 @@ class SafePrimalDual:
     feasible = True
     """Every deployed decision meets the constraints."""
 
-    def of_dimension(self, dimension: int) -> SafePrimalDual:
-        """The same method, refused if its dimension differs."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
     def init(self, key: Array) -> SafeState:
         """Round 0 deploys the start, pulled to safety; with a `history`, round 1 does."""
@@ -95,7 +91,7 @@ class SafePrimalDual:
     @property
     def normals(self) -> int:
         """d: one standard normal number for each coordinate."""
-        return self.problem.dimension
+        return self.problem.d
 
     @in_float64
     def ask(self, state: SafeState, key: Array) -> Array:
@@ -157,6 +153,12 @@ class SafePrimalDual:
         start = self.safety(self.problem, jnp.asarray(self.start))
         ridge = state.scales.length**2
         return confidence(self.learner, self.prediction, state.belief, state.decision, start, ridge, draws)
+
+    def structure(self, state: SafeState) -> Learned | None:
+        """What is learned about a structured effect, for whoever sees only the log; None for a dense one, or before any data."""
+        if not self.learner.structured or isinstance(state.belief, Unobserved):
+            return None
+        return Learned(self.learner, self.prediction, state.belief, state.scales.length**2)
 
     def _advance(self, state: SafeState, decision: Array, samples: Array) -> SafeState:
         if isinstance(state.belief, Unobserved):

@@ -52,10 +52,10 @@ def two_stage(
     tensor: Floats | None = None
     if shift is not None:
         assert effect is not None  # as `parts_of` has checked
-        tensor = shift_tensor(shift, effect, problem.dimension)
+        tensor = shift_tensor(shift, effect, problem.d)
         require_distinct(tensor)
     elif effect is not None:
-        tensor = np.zeros((effect.shape[0], 0, problem.dimension))
+        tensor = np.zeros((effect.shape[0], 0, problem.d))
     return TwoStage(
         problem=problem,
         shift=callable_node(apply_effect if shift is None else shift),
@@ -65,7 +65,7 @@ def two_stage(
         exploration=Around(exploration, problem.decisions),
         start=as_field(start),
         width=np.float64(width_of(problem.decisions)),
-        stage=whole("stage", stage, problem.dimension + 1),
+        stage=whole("stage", stage, problem.d + 1),
         warmup=whole("warmup", warmup, 1),
         samples=whole("samples", samples, 1),
         dense=shift is None,
@@ -80,6 +80,9 @@ class Survey:
     base: Base
     key: Array
     moments: JointMoments
+
+
+SurveyState = State[Unobserved | Survey]
 
 
 @pytree("stage", "warmup", "samples", "dense")
@@ -99,12 +102,8 @@ class TwoStage:
     samples: int
     dense: bool
 
-    def of_dimension(self, dimension: int) -> TwoStage:
-        """The same method with the problem's dimension fixed."""
-        return changed(self, problem=self.problem.of_dimension(dimension))
-
     @in_float64
-    def init(self, key: Array) -> State:
+    def init(self, key: Array) -> SurveyState:
         """The state before the warm-up, which is round 0 and deploys 0."""
         start = self._origin() if self.start is None else jnp.asarray(self.start)
         return State(jnp.asarray(0), start, jnp.zeros(len(self.problem.constraint_names)), Unobserved(key))
@@ -112,26 +111,26 @@ class TwoStage:
     @property
     def normals(self) -> int:
         """One for each coordinate of the probe."""
-        return int(self.problem.dimension)
+        return int(self.problem.d)
 
     @in_float64
-    def ask(self, state: State, key: Array) -> Array:
+    def ask(self, state: SurveyState, key: Array) -> Array:
         """0 in the warm-up, a probe around the start during the stage, the estimated optimum afterward."""
         return self.decide(state, standard_normal(key, self.normals))
 
-    def decide(self, state: State, normals: Array) -> Array:
+    def decide(self, state: SurveyState, normals: Array) -> Array:
         """`ask` with the standard normal numbers given."""
         if isinstance(state.belief, Unobserved):
             return self._origin()[None]
         probe = self.exploration.decisions(normals, state.decision)
         return jnp.where(state.round <= self.stage, probe, jnp.asarray(state.decision)[None])
 
-    def wanted(self, state: State) -> int:
+    def wanted(self, state: SurveyState) -> int:
         """n in the warm-up, `samples` afterward."""
         return int(self.warmup if isinstance(state.belief, Unobserved) else self.samples)
 
     @in_float64
-    def tell(self, state: State, decisions: Array, samples: Array) -> State:
+    def tell(self, state: SurveyState, decisions: Array, samples: Array) -> SurveyState:
         """Update the moments; after the last round of the stage, regress and optimize."""
         decisions, samples = checked(self.problem, decisions, samples)
         if decisions.shape[0] != 1:
@@ -142,7 +141,7 @@ class TwoStage:
             )
         return _survey(self, state, decisions, samples)
 
-    def _survey(self, state: State, decisions: Array, samples: Array) -> State:
+    def _survey(self, state: SurveyState, decisions: Array, samples: Array) -> SurveyState:
         x, z = decisions[0], samples[0]
         if isinstance(state.belief, Unobserved):
             return self._opened(state, x, z)
@@ -165,7 +164,7 @@ class TwoStage:
         effect, theta, lam = lax.fori_loop(0, jnp.where(t == self.stage, 1, 0), optimized, current)
         return State(t + 1, theta, lam, Survey(effect, base, survey.key, moments))
 
-    def _opened(self, state: State, x: Array, z: Array) -> State:
+    def _opened(self, state: SurveyState, x: Array, z: Array) -> SurveyState:
         effect = jnp.zeros((z.shape[1], x.shape[0])) if self.prior is None else jnp.asarray(self.prior)
         base = self.base_samples.start(self.problem.loss, self.shift, effect, x, z, state.belief.key)
         return changed(
@@ -180,7 +179,7 @@ class TwoStage:
         return moments.effect(ridge, jnp.asarray(self.tensor)).reshape(np.shape(as_field(self.prior)))
 
     def _origin(self) -> Array:
-        return self.problem.decisions.project(jnp.zeros(self.problem.dimension))
+        return self.problem.decisions.project(jnp.zeros(self.problem.d))
 
 
 _survey = jax.jit(TwoStage._survey)

@@ -1,4 +1,4 @@
-"""Descent without derivatives: from one loss a round, or from two."""
+"""Descent without derivatives: from one loss per round, or from two."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def one_point(
     start: ArrayLike | None = None,
     samples: int = 1,
 ) -> PrimalDual:
-    """Derivative-free descent from one loss a round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ.
+    """Derivative-free descent from one loss per round (Flaxman, Kalai, McMahan 2005), for any world; `exploration` is δ.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue

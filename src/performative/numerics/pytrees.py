@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
-import numpy as np
 
 T = TypeVar("T")
 
@@ -73,7 +72,7 @@ def make_known(classes: Iterable[type]) -> None:
     """Register plain classes with JAX as pytrees without children, unless they are registered already."""
     for cls in classes:
         if cls is getattr(builtins, cls.__name__, None):
-            raise TypeError(f"an instance of a class that is not built in must be given, but got one of {cls.__name__}")
+            raise TypeError(f"an object of your own class is needed, but got one of the built-in class {cls.__name__}")
         if cls not in _plain:
             jax.tree_util.register_pytree_node(cls, lambda thing: ((), _Whole(thing)), lambda whole, _: whole.thing)
             _plain[cls] = None
@@ -104,26 +103,8 @@ def changed(node: T, **values: Any) -> T:
 def callable_node(function: Callable[..., Any]) -> Callable[..., Any]:
     """A callable that is a pytree: plain functions become a `Partial` without arguments.
 
-    For a function whose numbers differ between instances, give `jax.tree_util.Partial(function, numbers...)`.
+    For a function whose numbers differ between instances, pass `jax.tree_util.Partial(function, numbers...)`.
     """
     if jax.tree_util.all_leaves([function]):
         return jax.tree_util.Partial(function)
     return function
-
-
-def same_structure(trees: Sequence[Any]) -> list[list[np.ndarray[Any, Any]]]:
-    """The leaves of each tree; the trees may differ only in their numbers."""
-    first: Any = jax.tree.structure(trees[0])
-    for position, tree in enumerate(trees):
-        if jax.tree.structure(tree) != first:
-            raise ValueError(
-                "all instances must have the same structure and differ only in their numbers, but instance "
-                f"{position} has {jax.tree.structure(tree)} and instance 0 has {first}; numbers that a function "
-                "needs go into jax.tree_util.Partial(function, numbers)"
-            )
-    rows = [[np.asarray(leaf) for leaf in jax.tree.leaves(tree)] for tree in trees]
-    for leaves in zip(*rows, strict=True):
-        shapes = {leaf.shape for leaf in leaves}
-        if len(shapes) > 1:
-            raise ValueError(f"all instances must have arrays of the same shapes, but got {sorted(shapes)}")
-    return rows

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
-    """For each problem, the regret per deployment of every method as deployments grow: the mean and a 10–90 % band."""
+    """For each problem, the regret per deployment of every method as deployments grow: the mean and a 10–90% band."""
     from matplotlib.figure import Figure
 
     methods = list(dict.fromkeys(str(name) for dataset in results.values() for name in dataset.algorithm.values))
     columns = min(4, len(results) + 1)
     rows = -(-(len(results) + 1) // columns)
     figure = Figure(figsize=(4.6 * columns, 3.6 * rows), layout="constrained")
-    figure.suptitle("Regret of every deployment, per deployment: mean over realizations, 10–90 % band")
+    figure.suptitle("Regret of every deployment, per deployment: mean over realizations, 10–90% band")
     panels = figure.subplots(rows, columns, squeeze=False).reshape(-1)
     handles: dict[str, Any] = {}
     for axes, (problem, dataset) in zip(panels, results.items(), strict=False):

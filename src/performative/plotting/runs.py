@@ -1,4 +1,4 @@
-"""The figure of simulated runs: log-log panels, each with the mean over realizations and a 10–90 % band."""
+"""The figure of simulated runs: log-log panels, each with the mean over realizations and a 10–90% band."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def runs_figure(dataset: xr.Dataset) -> Figure:
     ]
     figure = Figure(figsize=(16, 8), layout="constrained")
     title = dataset.attrs.get("title")
-    about = f"{dataset.sizes['realization']} realizations, mean and 10–90 % band"
+    about = f"{dataset.sizes['realization']} realizations, mean and 10–90% band"
     figure.suptitle(about if title is None else f"{title}: {about}")
     curves = _curves(dataset)
     handles: dict[str, Any] = {}

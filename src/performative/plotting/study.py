@@ -23,7 +23,7 @@ def figure(past: xr.Dataset) -> Figure:
 
     rounds = past["t"].values
     drawing = Figure(figsize=(12, 7), layout="constrained")
-    drawing.suptitle(f"study {past.attrs['study']}: {past.sizes['deployment']} deployments told")
+    drawing.suptitle(f"study {past.attrs['study']}: {past.sizes['deployment']} deployments reported")
     panels: Any = drawing.subplots(2, 2, sharex=True).reshape(-1)
     names = [str(name) for name in past["constraint"].values]
     loss, slack = past["loss"].values, past["slack"].values

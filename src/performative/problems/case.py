@@ -55,7 +55,7 @@ class Case(NamedTuple):
         """The optimum or, where there is none, a decision in the middle of Θ."""
         if self.optimum is not None:
             return np.asarray(self.optimum.decision)
-        return np.mean(self.problem.decisions.spread(self.problem.dimension, 32), axis=0)
+        return np.mean(self.problem.decisions.spread(self.problem.d, 32), axis=0)
 
 
 @in_float64

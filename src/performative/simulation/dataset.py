@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from performative.errors import NonFiniteWarning
-from performative.methods.protocol import Method
+from performative.simulation.engine import World
 from performative.simulation.jobs import Job, Piece
 from performative.simulation.worlds import Cast
-from performative.validation import whole
+from performative.validation import caller_level, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -122,7 +122,7 @@ def recorded_rounds(rounds: int, record: int | Sequence[int]) -> list[int]:
 
 
 def to_dataset(cast: Cast, jobs: Sequence[Job], pieces: Sequence[Piece]) -> xr.Dataset:
-    """The pieces of the first so many jobs as one dataset, its methods in the order they were given.
+    """The pieces of the first jobs, one for each, as one dataset, its methods in the order they were given.
 
     Pieces of an interrupted run hold fewer rounds than their jobs.
     """
@@ -189,17 +189,23 @@ def described(dataset: xr.Dataset) -> xr.Dataset:
     return dataset
 
 
-def report_failures(dataset: xr.Dataset, methods: Mapping[str, Method]) -> None:
-    """Warn of every method whose iterates stopped being finite: when, how often, and the likely cause."""
+def report_failures(dataset: xr.Dataset, worlds: list[list[World]]) -> None:
+    """Warn of every method whose iterates stopped being finite: when, how often, and the likely cause.
+
+    The step is that of the run that failed first; `worlds` are those of each instance, one per variant.
+    """
+    realizations = dataset.sizes["realization"]
     for name in dataset.algorithm.values:
-        failed = dataset.failed.sel({"algorithm": name}).values.reshape(-1)
+        failed = dataset.failed.sel({"algorithm": name}).values.reshape(-1, realizations)
         if np.any(failed > 0):
-            step = getattr(methods[name], "step", None)
+            first = failed[failed > 0].min()
+            variant, realization = np.argwhere(failed == first)[0]
+            step = getattr(worlds[realization % len(worlds)][variant].methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
             warnings.warn(
-                f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} runs, first "
-                f"seen in round {failed[failed > 0].min()}. Likely causes: a step{size} or an estimation step that is too "
+                f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {failed.size} runs, first "
+                f"seen in round {first}. Likely causes: a step{size} or an estimation step that is too "
                 "large, or samples that are not finite. Metrics recorded before that are kept.",
                 NonFiniteWarning,
-                stacklevel=4,
+                stacklevel=caller_level(),
             )

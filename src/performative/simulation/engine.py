@@ -14,11 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import NDArray
 
+from performative.environments import protocol as worlds
 from performative.environments.answers import answer, initial_state, respond
+from performative.environments.protocol import Environment
+from performative.methods import protocol as methods
+from performative.methods.protocol import Method, MethodState
 from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_lanes
 from performative.numerics.lanes.values import Same
-from performative.numerics.pytrees import pytree, same_structure
+from performative.numerics.pytrees import pytree
 from performative.numerics.randomness import fold_in, new_key, normals_from
 from performative.truth.metrics import Tally, Truth, record
 
@@ -34,16 +39,16 @@ FEW = 10
 class World:
     """What one realization consists of, apart from chance: the methods, the environment and the truth."""
 
-    methods: dict[str, Any]
-    environment: Any
+    methods: dict[str, Method]
+    environment: Environment
     truth: Truth
 
 
 @pytree()
 class Run:
-    """One method on its way: its state, its tally, and the state of the world that it has acted on."""
+    """One method under way: its state, its tally, and the state of the world that it has acted on."""
 
-    state: Any
+    state: MethodState
     tally: Tally
     world: Any = ()
 
@@ -71,15 +76,15 @@ class Packed:
     know, say) is one array: a round reads less memory, and a large table is not copied for every lane.
     """
 
-    arrays: tuple[Any, ...]
+    arrays: tuple[Same | NDArray[np.generic], ...]
     places: tuple[int, ...]
-    tree: Any
+    tree: jax.tree_util.PyTreeDef
 
     @staticmethod
     def of(worlds: Sequence[World]) -> Packed:
-        """The worlds packed; they must differ in their numbers alone."""
-        rows = same_structure(worlds)
-        arrays: list[Any] = []
+        """The worlds packed; they differ in their numbers alone."""
+        rows = [[np.asarray(leaf) for leaf in jax.tree.leaves(world)] for world in worlds]
+        arrays: list[Same | NDArray[np.generic]] = []
         places, positions = [], {}
         for leaves in zip(*rows, strict=True):
             first = leaves[0]
@@ -107,7 +112,7 @@ def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
 
 
 class Batch:
-    """A batch of realizations on its way. Its lanes are all variants of all its realizations, variant by variant.
+    """A batch of realizations under way. Its lanes are all variants of all its realizations, variant by variant.
 
     For each realization, `worlds` holds its variants: the worlds that share one noise (one per sensitivity, say).
     """
@@ -128,7 +133,7 @@ class Batch:
 
     @property
     def runs(self) -> Runs:
-        """All methods on their way, their arrays with the lanes last."""
+        """All methods under way, their arrays with the lanes last."""
         return self._reached[1]
 
     def restore(self, round: int, runs: Runs) -> None:
@@ -157,7 +162,7 @@ class Batch:
         return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *self._shape), values)
 
 
-def first_answer(environment: Any, decision: Array, seed: int, realization: int, n: int) -> Array:
+def first_answer(environment: Environment, decision: Array, seed: int, realization: int, n: int) -> Array:
     """The n samples (n, k) that round 0 of a realization observes at `decision`."""
     keys = round_keys(jax.random.fold_in(new_key(seed), realization), 0, answers=1)
     return environment.sample(keys[1], decision, n)
@@ -178,7 +183,7 @@ def compiler_options() -> dict[str, str]:
 
 
 @jax.jit
-def _first_round(method: Any) -> Array:
+def _first_round(method: Method) -> Array:
     """Where a method starts: in round 0 if it opens with a warm-up. Nothing else of its state is computed."""
     return method.init(new_key(0)).round
 
@@ -261,7 +266,7 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     def answers(decisions: Array, wanted: int, state: Any) -> tuple[Array, Any]:
         samples = []
         for index in range(decisions.shape[0]):
-            if hasattr(environment, "normals"):
+            if worlds.takes_normals(environment):
                 numbers = noise.answers[index, : environment.normals(wanted)]
                 samples.append(respond(environment, numbers, decisions[index], t))
             else:
@@ -272,7 +277,7 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     after = {}
     for name, run in runs.items():
         method, state = world.methods[name], run.state
-        if hasattr(method, "normals"):
+        if methods.takes_normals(method):
             decisions = method.decide(state, noise.asking[: method.normals])
         else:
             decisions = method.ask(state, noise.keys[0])
@@ -321,8 +326,11 @@ def _needs(world: World, runs: Runs) -> tuple[int, int, int]:
     for name, run in runs.items():
         method = world.methods[name]
         asked = jax.eval_shape(lambda method, state: method.ask(state, new_key(0)), method, run.state)
-        answers, asking = max(answers, asked.shape[0]), max(asking, getattr(method, "normals", 0))
-        if hasattr(world.environment, "normals"):
+        answers, asking = (
+            max(answers, asked.shape[0]),
+            max(asking, method.normals if methods.takes_normals(method) else 0),
+        )
+        if worlds.takes_normals(world.environment):
             size = max(size, world.environment.normals(method.wanted(run.state)))
     return answers, asking, size
 

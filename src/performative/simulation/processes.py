@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 def in_processes(function: Callable[[T], Result], things: Iterable[T], workers: int) -> Iterator[Result]:
-    """function(thing) for each thing, in order, by so many processes with one core each."""
+    """function(thing) for each thing, in order, by `workers` processes with one core each."""
     import joblib
 
     calls = (joblib.delayed(_on_one_core)(pack((function, thing))) for thing in things)

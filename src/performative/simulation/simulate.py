@@ -21,29 +21,33 @@ from performative.simulation.jobs import LANES, Job, make_jobs
 from performative.simulation.processes import check_cluster
 from performative.simulation.runner import run_jobs
 from performative.simulation.truths import Measures, samples_per_round
-from performative.simulation.worlds import Cast, make_worlds
+from performative.simulation.worlds import Cast, Given, make_worlds
 from performative.validation import MOST_SEED, whole
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from performative.environments.protocol import Environment
+    from performative.methods.protocol import Method
+    from performative.problem import Problem
+    from performative.solvers.kkt import Solution
+
 PARTIAL = "partial.nc"
 """Where, in the directory of its checkpoints, an interrupted run leaves the dataset recorded so far."""
 _MOST_NUMBERS = 10**6
-"""Attributes hold arrays number by number up to so many in all, and by their digests beyond."""
+"""Attributes hold arrays number by number if there are at most this many numbers in all, and by their digests otherwise."""
 
 
-@in_float64
 def simulate(
-    methods: Mapping[str, Any],
-    environment: Any,
+    methods: Mapping[str, Given[Method]],
+    environment: Given[Environment],
     *,
     rounds: int,
     realizations: int | None = None,
     seed: int = 0,
     record: int | Sequence[int] = 50,
-    problem: Any = None,
-    optimum: Any = None,
+    problem: Given[Problem | None] = None,
+    optimum: Given[Solution | None] = None,
     outside: bool = False,
     samples: int | None = None,
     workers: int = 1,
@@ -90,8 +94,8 @@ def simulate(
         finite, 0 if none. Where the world only samples, `regret_error` and `deployed_regret_error` are the standard errors of
         sampled regrets, and `loss` with `loss_error` is the mean loss of all samples. Where the world moves with the round,
         `regret` is against the best fixed decision, `dynamic_regret` and `deviation` against the optima of the recorded rounds,
-        `optimal_decision`. Each variable describes itself in its attributes; those of the dataset hold
-        everything needed to run it again.
+        `optimal_decision`. Each variable describes itself in its attributes; those of the dataset hold everything needed to run
+        it again.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -106,6 +110,42 @@ def simulate(
     >>> runs.sel(variant="fickle", algorithm="apda").decision.isel(t=-1).shape
     (3, 1)
     """
+    return run(
+        Cast(methods, environment, problem, optimum),
+        rounds=rounds,
+        realizations=realizations,
+        seed=seed,
+        record=record,
+        outside=outside,
+        samples=samples,
+        workers=workers,
+        cluster=cluster,
+        batch=batch,
+        chunk=chunk,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+
+
+@in_float64
+def run(
+    cast: Cast,
+    *,
+    rounds: int,
+    realizations: int | None = None,
+    seed: int = 0,
+    record: int | Sequence[int] = 50,
+    outside: bool = False,
+    samples: int | None = None,
+    workers: int = 1,
+    cluster: str | None = None,
+    batch: int = LANES,
+    chunk: int | None = None,
+    progress: bool | None = None,
+    checkpoint: str | Path | None = None,
+    provenance: bool = True,
+) -> xr.Dataset:
+    """`simulate` for a whole cast; without `provenance`, the attributes do not describe it."""
     rounds, seed = whole("rounds", rounds, 1), whole("seed", seed, 0, MOST_SEED)
     batch, workers = whole("batch", batch, 1), whole("workers", workers, 1)
     if chunk is not None:
@@ -115,7 +155,6 @@ def simulate(
     recorded = recorded_rounds(rounds, record)
     if realizations is not None:
         realizations = whole("realizations", realizations, 1)
-    cast = Cast(methods, environment, problem, optimum)
     samples = samples_per_round(rounds) if samples is None else whole("samples", samples, 2)
     worlds = make_worlds(cast, Measures(recorded, samples, outside))
     realizations = realizations or len(worlds)
@@ -131,7 +170,7 @@ def simulate(
         "seed": seed,
         "batch": batch,
         "record": recorded,
-        **_provenance(cast),
+        **(_provenance(cast) if provenance else {}),
     }
     try:
         pieces = run_jobs(jobs, workers, progress, cluster)
@@ -140,7 +179,7 @@ def simulate(
             _keep_partial(jobs, cast, attributes, directory)
         raise
     dataset = to_dataset(cast, jobs, pieces).assign_attrs(attributes)
-    report_failures(dataset, worlds[0][0].methods)
+    report_failures(dataset, worlds)
     if directory is not None:
         (directory / PARTIAL).unlink(missing_ok=True)
     return dataset

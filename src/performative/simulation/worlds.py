@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from performative.environments.answers import answer, initial_state
 from performative.environments.host import HostWorld
-from performative.environments.protocol import check_fits, knows_risk
-from performative.methods.protocol import require_method
+from performative.environments.protocol import Environment, check_fits, knows_risk
+from performative.methods.protocol import Method, MethodState, of_dimension, require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
+from performative.numerics.structure import difference
 from performative.problem import Problem, with_dimension
 from performative.provenance import describe
 from performative.purity import is_own, require_key_decides, unchanged
 from performative.simulation.engine import World
 from performative.simulation.truths import Measures, make_truths
 from performative.solvers.kkt import Solution
-from performative.truth.metrics import Truth
+
+T = TypeVar("T")
+Instances: TypeAlias = Sequence[T] | T
+"""One object, or a list of instances of it."""
+Given: TypeAlias = Instances[T] | Mapping[str, Instances[T]] | Mapping[int, Instances[T]] | Mapping[float, Instances[T]]
+"""One object, a list of instances, or a mapping of those by variant."""
 
 
 class Cast(NamedTuple):
     """What takes part in a simulation: each part is one object, a list of instances, or a mapping of those by variant."""
 
-    methods: Mapping[str, Any]
-    environment: Any
-    problem: Any = None
-    optimum: Any = None
+    methods: Mapping[str, Given[Method]]
+    environment: Given[Environment]
+    problem: Given[Problem | None] = None
+    optimum: Given[Solution | None] = None
 
     def variants(self) -> list[Hashable] | None:
         """The labels of the variants; None if no part names any."""
@@ -39,7 +46,7 @@ class Cast(NamedTuple):
             return None
         first = next(iter(labels.values()))
         if any(set(others) != set(first) for others in labels.values()) or not first:
-            raise ValueError(f"all mappings of variants must have the same keys, at least one, but got {labels}")
+            raise ValueError(f"all mappings of variants must have the same keys and at least one, but got {labels}")
         plain = all(isinstance(label, str) for label in first) or all(
             isinstance(label, int | float) and not isinstance(label, bool) for label in first
         )
@@ -49,32 +56,50 @@ class Cast(NamedTuple):
 
     def variant(self, label: Hashable) -> Cast:
         """The parts of one variant."""
-
-        def part(whole: Any) -> Any:
-            return whole[label] if isinstance(whole, Mapping) else whole
-
-        methods = {name: part(method) for name, method in self.methods.items()}
-        return Cast(methods, part(self.environment), part(self.problem), part(self.optimum))
+        methods = {name: _variant(method, label) for name, method in self.methods.items()}
+        return Cast(
+            methods, _variant(self.environment, label), _variant(self.problem, label), _variant(self.optimum, label)
+        )
 
     def instances(self) -> int | None:
         """How many instances the lists hold; None if there is no list."""
         lengths = {name: len(part) for name, part in self._parts().items() if isinstance(part, list | tuple)}
         if len(set(lengths.values())) > 1 or 0 in lengths.values():
-            raise ValueError(f"lists of instances must have one length, at least 1, but got {lengths}")
+            raise ValueError(f"lists of instances must be nonempty and of the same length, but got {lengths}")
         return next(iter(lengths.values()), None)
 
-    def instance(self, index: int) -> Cast:
-        """The parts of one instance."""
+    def instance(self, index: int) -> Part:
+        """The parts of one instance of a variant, checked against each other, their dimension resolved."""
+        methods = {name: _instance(method, index) for name, method in sorted(self.methods.items())}
+        return _checked(
+            methods, _instance(self.environment, index), _instance(self.problem, index), _instance(self.optimum, index)
+        )
 
-        def part(whole: Any) -> Any:
-            return whole[index] if isinstance(whole, list | tuple) else whole
-
-        methods = {name: part(method) for name, method in sorted(self.methods.items())}
-        return Cast(methods, part(self.environment), part(self.problem), part(self.optimum))
-
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> dict[str, object]:
         methods = {f"methods[{name!r}]": method for name, method in self.methods.items()}
         return methods | {"environment": self.environment, "problem": self.problem, "optimum": self.optimum}
+
+
+def _variant(whole: Given[T], label: Hashable) -> Instances[T]:
+    if not isinstance(whole, Mapping):
+        return whole
+    by_label: Mapping[Any, Instances[T]] = whole
+    return by_label[label]
+
+
+def _instance(whole: Given[T], index: int) -> T:
+    """One instance of a part of one variant, which is no mapping."""
+    one: Any = whole[index] if isinstance(whole, list | tuple) else whole
+    return one
+
+
+class Part(NamedTuple):
+    """One instance of one variant: objects, neither lists nor mappings."""
+
+    methods: dict[str, Method]
+    environment: Environment
+    problem: Problem
+    optimum: Solution | None
 
 
 def make_worlds(cast: Cast, measures: Measures | None = None) -> list[list[World]]:
@@ -90,48 +115,66 @@ def make_worlds(cast: Cast, measures: Measures | None = None) -> list[list[World
     if len(lengths) > 1:
         raise ValueError(f"all variants must have the same number of instances, but got {sorted(lengths)}")
     count = max(lengths, default=1)
-    rows = [[_checked(variant.instance(index)) for variant in variants] for index in range(count)]
+    rows = [[variant.instance(index) for variant in variants] for index in range(count)]
+    _require_alike(rows, labels)
     first = rows[0][0]
     for name, method in first.methods.items():  # all instances and variants have the structure of the first
         rehearse(method, first.environment, f"methods[{name!r}]")
     truths = make_truths([[(part.problem, part.environment, part.optimum) for part in row] for row in rows], measures)
-    return [
-        [_world(part, truth) for part, truth in zip(row, beside, strict=True)]
+    worlds = [
+        [World(dict(part.methods), part.environment, truth) for part, truth in zip(row, beside, strict=True)]
         for row, beside in zip(rows, truths, strict=True)
     ]
+    _require_alike(worlds, labels)  # an optimum may have been found for some of them only
+    return worlds
 
 
-def _world(part: Cast, truth: Truth) -> World:
-    nodes = {name: as_node(method) for name, method in part.methods.items()}
-    return World(nodes, as_node(part.environment), truth)
+def _require_alike(rows: Sequence[Sequence[Part | World]], labels: list[Hashable] | None) -> None:
+    """Refuse instances and variants that differ in more than their numbers."""
+    names = [
+        " of ".join(
+            [f"instance {index}"] * (len(rows) > 1 or labels is None)
+            + ([] if labels is None else [f"variant {label!r}"])
+        )
+        for index in range(len(rows))
+        for label in labels or [None]
+    ]
+    first, *others = zip(names, (part for row in rows for part in row), strict=True)
+    for name, part in others:
+        found = difference(first[1], part)
+        if found is not None:
+            raise ValueError(
+                f"{name} must have the structure of {first[0]} and differ only in its numbers, but {found}"
+            )
 
 
-def _checked(part: Cast) -> Cast:
-    """One instance of one variant, its parts checked against each other and its dimension resolved."""
-    environment, methods = part.environment, part.methods
+def _checked(
+    methods: dict[str, Method], environment: Environment, measured: Problem | None, optimum: Solution | None
+) -> Part:
+    """One instance of one variant; `measured` is the problem to measure on, where it is not the one that the methods know."""
     if not callable(getattr(environment, "sample", None)):
         raise TypeError(f"`environment` must have sample(key, theta, n), but got {environment!r}")
     for name, method in methods.items():
         require_method(f"methods[{name!r}]", method)
-    if part.problem is not None and not isinstance(part.problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {part.problem!r}")
-    problem = _only_problem(methods) if part.problem is None else part.problem
-    problem = with_dimension(problem, required=False, environment=getattr(environment, "dimension", None))
-    if problem.dimension is not None:
-        methods = {
-            name: method if method.problem.dimension == problem.dimension else method.of_dimension(problem.dimension)
-            for name, method in methods.items()
-        }
-    if part.optimum is not None:
-        _check_optimum(part.optimum, problem)
+    if measured is not None and not isinstance(measured, Problem):
+        raise TypeError(f"`problem` must be a performative.Problem, but got {measured!r}")
+    known = {f"methods[{name!r}]": method.problem for name, method in methods.items()}
+    problem = next(iter(known.values())) if measured is None else measured
+    problem = with_dimension(problem, required=True, **known, environment=environment)
+    methods = {name: of_dimension(method, problem.d) for name, method in methods.items()}
+    if measured is None:
+        _require_one_problem(methods)
+    if optimum is not None:
+        _check_optimum(optimum, problem)
     if knows_risk(environment):
         check_fits(environment, problem)
     for name, method in methods.items():
         _check_names(name, method, problem)
-    return Cast(methods, environment, problem, part.optimum)
+    nodes = {name: as_node(method) for name, method in methods.items()}
+    return Part(nodes, as_node(environment), problem, optimum)
 
 
-def _check_optimum(optimum: Any, problem: Problem) -> None:
+def _check_optimum(optimum: Solution, problem: Problem) -> None:
     if not isinstance(optimum, Solution):
         raise TypeError(f"`optimum` must be a performative.Solution, but got {optimum!r}")
     shapes = np.shape(optimum.decision), np.shape(optimum.multipliers)
@@ -142,11 +185,11 @@ def _check_optimum(optimum: Any, problem: Problem) -> None:
         )
 
 
-def rehearse(method: Any, environment: Any, name: str = "the method") -> list[int]:
+def rehearse(method: Method, environment: Environment, name: str = "the method") -> list[int]:
     """How many deployments the first two rounds take; parts that do not fit or are not pure are refused."""
     costs = []
 
-    def two_rounds(key: Any) -> Any:
+    def two_rounds(key: Array) -> MethodState:
         state, moved = method.init(key), initial_state(environment, key)
         for t in range(2):  # a warm-up and a round
             decisions, wanted = method.ask(state, key), method.wanted(state)
@@ -174,12 +217,12 @@ def rehearse(method: Any, environment: Any, name: str = "the method") -> list[in
     return costs
 
 
-def _draw_by_hand(method: Any, environment: Any) -> None:
+def _draw_by_hand(method: Method, environment: Environment) -> None:
     """Call a user's world outside of any program, where it must answer by its key alone."""
     key = new_key(0)
     decision, wanted = jax.jit(lambda key: method.ask(method.init(key), key))(key)[0], method.wanted(method.init(key))
 
-    def draw(key: Any) -> Any:
+    def draw(key: Array) -> Array:
         return answer(environment, key, decision, wanted, 1, initial_state(environment, key))[0]
 
     if isinstance(environment, HostWorld):
@@ -188,24 +231,18 @@ def _draw_by_hand(method: Any, environment: Any) -> None:
         require_key_decides("the environment", draw, key, jax.random.fold_in(key, 1))
 
 
-def _only_problem(methods: Mapping[str, Any]) -> Problem:
-    """The problem that all methods know."""
+def _require_one_problem(methods: Mapping[str, Method]) -> None:
+    """Refuse methods that know different problems, of which one would have to be measured on."""
     first, *others = methods
-    sizes = [method.problem.dimension for method in methods.values() if method.problem.dimension is not None]
-
-    def description(method: Any) -> Any:
-        return describe(method.problem.of_dimension(sizes[0]) if sizes else method.problem)
-
     for name in others:
-        same = methods[name].problem is methods[first].problem
-        if not same and description(methods[name]) != description(methods[first]):
+        one, other = methods[first].problem, methods[name].problem
+        if one is not other and describe(one) != describe(other):
             raise ValueError(
                 f"methods must know the same problem, but {first!r} and {name!r} differ; choose one with `problem=`"
             )
-    return methods[first].problem.of_dimension(sizes[0]) if sizes else methods[first].problem
 
 
-def _check_names(name: str, method: Any, problem: Problem) -> None:
+def _check_names(name: str, method: Method, problem: Problem) -> None:
     names = method.problem.constraint_names
     if names != problem.constraint_names:
         raise ValueError(

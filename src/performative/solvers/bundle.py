@@ -36,7 +36,7 @@ def minimize_with_kinks(
     value, cuts = float(model.value), [(start, float(model.value), model.gradient)]
     best = Point(center, np.zeros(len(problem.constraint_names)), np.inf)
     for _ in range(most):
-        x, level = cp.Variable(problem.dimension), cp.Variable()
+        x, level = cp.Variable(problem.d), cp.Variable()
         errors = np.array([value - f - g @ (center - at) for at, f, g in cuts])
         if bend:
             apart = np.array([float(np.sum((center - at) ** 2)) for at, _, _ in cuts])

@@ -33,7 +33,7 @@ def undeclared(problem: Problem) -> Floats:
     """1 for each constraint without a convex form, 0 for the others."""
     import cvxpy as cp
 
-    x = cp.Variable(problem.dimension)
+    x = cp.Variable(problem.d)
     marks = [np.full(len(item.names), float(item.declare(x) is None)) for item in problem.constraints]
     return np.concatenate([*marks, np.zeros(0)])
 

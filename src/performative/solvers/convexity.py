@@ -51,7 +51,7 @@ def survey(derivatives: Derivatives, problem: Problem, theta: Floats, risk: Call
     first = smoothed(derivatives, problem, theta)
     require_finite(first, theta)
     points = [theta, *spread_of_points(problem, theta)]
-    if polynomial.degree(risk, np.zeros(problem.dimension)) <= 2:
+    if polynomial.degree(risk, np.zeros(problem.d)) <= 2:
         moves = np.stack(points) - theta
         gradients = first.gradient + moves @ first.hessian
         values = first.value + 0.5 * np.sum(moves * (first.gradient + gradients), axis=1)
@@ -68,11 +68,11 @@ def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Fl
     """Points of Θ, the same every time: first all over Θ, then around θ; inside and on the boundary."""
     random = np.random.default_rng(0)
     radius = problem.decisions.radius
-    near = min(radius, 10.0) / np.sqrt(problem.dimension)
+    near = min(radius, 10.0) / np.sqrt(problem.d)
     reach = (np.zeros_like(theta), 4 * radius) if np.isfinite(radius) else (theta, 10 * near)
     points = []
     for center, length in (reach, (theta, near)):
-        moves = length * random.normal(size=(pairs, problem.dimension))
+        moves = length * random.normal(size=(pairs, problem.d))
         ends = [projected(problem, center + sign * move) for move in moves for sign in (1, -1)]
         weights = random.uniform(size=2 * pairs)
         between = [w * one + (1 - w) * other for w, one, other in zip(weights, ends, ends[1:] + ends[:1], strict=True)]
@@ -83,16 +83,16 @@ def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Fl
 def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
     """Why the problem is not convex, or None: the risk or a constraint curves downward or has a kink that does."""
     hessians = [model.hessian for model in survey.models[: 1 if survey.quadratic else None]]
-    reason = bent_downwards(name, hessians, survey.scale)
+    reason = bent_downward(name, hessians, survey.scale)
     if reason is None and not survey.quadratic:
         values, gradients = (np.stack(part) for part in list(zip(*survey.models, strict=True))[:2])
         reason = _above_chord(name, survey.points, values, gradients)
-    points = survey.points[:1] if polynomial.degree(problem.g, np.zeros(problem.dimension)) <= 2 else survey.points
+    points = survey.points[:1] if polynomial.degree(problem.g, np.zeros(problem.d)) <= 2 else survey.points
     for index in np.flatnonzero(undeclared(problem)):
         if reason is not None:
             break
         label, alone = f"constraint {problem.constraint_names[index]}", np.eye(len(problem.constraint_names))[index]
-        reason = bent_downwards(label, [constraint_curvature(problem, point, alone) for point in points], 0.0)
+        reason = bent_downward(label, [constraint_curvature(problem, point, alone) for point in points], 0.0)
         if reason is None and len(points) > 1:
             g, jacobians = (
                 np.stack(part) for part in zip(*(constraint_derivatives(problem, p) for p in points), strict=True)
@@ -101,7 +101,7 @@ def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
     return reason
 
 
-def bent_downwards(name: str, hessians: list[Floats], scale: float) -> str | None:
+def bent_downward(name: str, hessians: list[Floats], scale: float) -> str | None:
     """Why the Hessians show that a function is not convex, or None; its gradient is of size `scale`."""
     lowest = min(float(np.linalg.eigvalsh((h + h.T) / 2)[0]) for h in hessians)
     if lowest < -1e-9 * max(float(np.max(np.abs(hessians))), 1e-3 * scale):

@@ -79,7 +79,7 @@ def _curvature(problem: Problem, theta: Array, lam: Array) -> Array:
 def constraint_curvature(problem: Problem, theta: Floats, lam: Floats) -> Floats:
     """Σ λ_i ∇²g_i(θ), taken next to θ if it is not finite at θ; entries that are not finite there either become zero."""
     if not np.any(lam):
-        return np.zeros((problem.dimension, problem.dimension))
+        return np.zeros((problem.d, problem.d))
     curvature = np.asarray(_curvature(problem, theta, lam))
     if not np.all(np.isfinite(curvature)):
         curvature = np.nan_to_num(_curvature(problem, nudged(problem, theta), lam), nan=0.0, posinf=0.0, neginf=0.0)

@@ -31,13 +31,13 @@ def require_inside(name: str, problem: Problem, decision: ArrayLike) -> Floats:
 
 def require_feasible(problem: Problem, start: ArrayLike | None = None) -> Floats:
     """A decision in Θ with g ≤ 0 (the start, or the projection of 0, if it is feasible), or `InfeasibleProblem`."""
-    first = np.zeros(problem.dimension) if start is None else require_inside("start", problem, start)
+    first = np.zeros(problem.d) if start is None else require_inside("start", problem, start)
     theta = projected(problem, first)
     g = constraint_values_at(problem, theta)
     for name, value in zip(problem.constraint_names, g, strict=True):
         if not np.isfinite(value):
             raise ValueError(
-                f"constraint {name} must be finite on the decision set, but is {value} at {theta}; give a start"
+                f"constraint {name} must be finite on the decision set, but is {value} at {theta}; pass a `start`"
             )
     if np.max(g, initial=-np.inf) <= 0:
         return theta
@@ -55,7 +55,7 @@ def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None) -> Floa
             theta, slack, blocking = largest_slack(problem)
         except SolverFailed as error:
             raise ValueError(
-                f"the decision of largest slack must be found, but the solver failed; give an `anchor`: {error}"
+                f"the solver could not find the decision with the largest slack; pass an `anchor` ({error})"
             ) from error
     else:
         theta = require_inside("anchor", problem, anchor)
@@ -93,10 +93,10 @@ def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
     import cvxpy as cp
 
     names = problem.constraint_names
-    theta = np.asarray(problem.decisions.project(jnp.zeros(problem.dimension)))
+    theta = np.asarray(problem.decisions.project(jnp.zeros(problem.d)))
     if not names:
         return theta, np.inf, {}
-    bent = any(item.declare(cp.Variable(problem.dimension)) is None for item in problem.constraints)
+    bent = any(item.declare(cp.Variable(problem.d)) is None for item in problem.constraints)
     starts = [theta]
     if bent:  # perhaps not convex: search from several points
         random = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def _slack_from(problem: Problem, theta: Floats, bent: bool) -> tuple[Floats, fl
     reached = float(np.max(np.asarray(problem.g(jnp.asarray(theta)))))
     best = (theta, reached, np.zeros(len(problem.constraint_names)))
     for iteration in range(40 if bent else 1):
-        x, level = cp.Variable(problem.dimension), cp.Variable()
+        x, level = cp.Variable(problem.d), cp.Variable()
         limits = [values <= level for values in constraint_values(problem, theta, x)]
         # Slack is capped, so that the program is bounded where the set is not.
         bounded = [level >= -1e6]

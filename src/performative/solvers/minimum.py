@@ -12,7 +12,7 @@ from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.bundle import minimize_with_kinks
 from performative.solvers.certificate import certified
-from performative.solvers.convexity import bent_downwards, not_convex, spread_of_points, survey
+from performative.solvers.convexity import bent_downward, not_convex, spread_of_points, survey
 from performative.solvers.derivatives import (
     DecoupledRisk,
     Derivatives,
@@ -45,7 +45,7 @@ def minimum(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None = Non
     message = f"global: the performative risk is convex ({evidence.extent})"
     if reason is None:
         point, hessians = minimized(scaled, problem, theta)
-        reason = bent_downwards("the performative risk", [scale * h for h in hessians], scale)
+        reason = bent_downward("the performative risk", [scale * h for h in hessians], scale)
     if reason is not None:
         point, count = best_of_starts(scaled, problem, theta)
         message = f"local: {reason}; the best of the KKT points reached from {count} of {STARTS + 1} starts"

@@ -87,7 +87,7 @@ def subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tu
     """The minimizer of the model under the constraints at θ, and their multipliers."""
     import cvxpy as cp
 
-    x = cp.Variable(problem.dimension)
+    x = cp.Variable(problem.d)
     hessian = model.hessian + constraint_curvature(problem, theta, lam * undeclared(problem))
     values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
     floor = 1e-9 * max(float(np.max(np.abs(values))), 1e-12)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -19,15 +19,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from performative.errors import SolverFailed
-from performative.estimators.prediction import Prediction
-from performative.estimators.regression import JointMoments, LeastSquares, Regression
+from performative.estimators.prediction import Learned, Prediction
+from performative.estimators.regression import LeastSquares, Regression
 from performative.estimators.standard_errors import Confidence, confidence
-from performative.methods.protocol import Method
-from performative.methods.safe_primal_dual import SafePrimalDual
+from performative.methods.protocol import Method, MethodState
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node, pytree
-from performative.numerics.randomness import new_key
 from performative.problem import Problem
 from performative.shifts import apply_effect
 from performative.solvers.derivatives import DecoupledRisk
@@ -35,7 +33,7 @@ from performative.solvers.kkt import Solution
 from performative.study.history import Round
 
 NORMAL = 1.959963984540054
-"""Standard errors on each side of a 95 % interval."""
+"""Standard errors on each side of a 95% interval."""
 RESERVOIR = 500
 """How many of the last samples a loss that is not quadratic in the data is averaged over."""
 LAST = 2**14
@@ -43,12 +41,20 @@ LAST = 2**14
 
 
 class Predicted(NamedTuple):
-    """The predicted risk at a decision, and its 95 % interval (None where the data do not suffice for one)."""
+    """The predicted risk at a decision, and its 95% interval (None where the data do not suffice for one)."""
 
     decision: Floats
     risk: float
     low: float | None
     high: float | None
+
+
+@runtime_checkable
+class KnowsStructure(Protocol):
+    """A method that may know the structure of the effect, which a log does not show."""
+
+    def structure(self, state: Any) -> Learned | None:
+        """What it has learned with that structure; None if the effect has none."""
 
 
 class Recent:
@@ -72,9 +78,9 @@ class Recent:
         while self._count - len(self._parts[0][2]) >= LAST:
             self._count -= len(self._parts.popleft()[2])
 
-    def watching(self, told_rounds: Iterable[Round]) -> Iterator[Round]:
+    def watching(self, reported_rounds: Iterable[Round]) -> Iterator[Round]:
         """The same rounds, added as they pass."""
-        for one in told_rounds:
+        for one in reported_rounds:
             self.add(one.asked.number, one.asked.decisions, one.observed.samples)
             yield one
 
@@ -112,7 +118,7 @@ class Believed:
 
 
 @in_float64
-def believed(method: Method, state: Any, recent: Recent) -> Believed | None:
+def believed(method: Method, state: MethodState, recent: Recent) -> Believed | None:
     """The estimated world, once there are data. Standard errors take more distinct decisions than a decision has numbers.
 
     Only a method that learns a structured effect does better than least squares of the log: it knows the structure.
@@ -120,14 +126,16 @@ def believed(method: Method, state: Any, recent: Recent) -> Believed | None:
     distinct = recent.distinct_decisions()
     if not distinct:
         return None
-    sure = distinct > method.problem.dimension
-    if isinstance(method, SafePrimalDual) and method.learner.structured:
-        return Believed(method.learner, method.prediction, state.belief, state.scales.length**2, sure)
+    sure = distinct > method.problem.d
+    learned = method.structure(state) if isinstance(method, KnowsStructure) else None
+    if learned is not None:
+        return Believed(*learned, sure)
     learner = LeastSquares(callable_node(apply_effect), None, False, (), None, RESERVOIR, None)
     prediction = Prediction(method.problem.loss, learner.shift)
     decisions, samples, weights = recent.rows(memory_of(method))
     quadratic = prediction.pattern(samples.shape[1], decisions.shape[1]) is not None
-    return Believed(learner, prediction, _regressed(decisions, samples, weights, not quadratic), 0.0, sure)
+    regression = Regression.of(decisions, samples, weights, None if quadratic else RESERVOIR)
+    return Believed(learner, prediction, regression, 0.0, sure)
 
 
 def memory_of(method: Method) -> float | None:
@@ -135,34 +143,6 @@ def memory_of(method: Method) -> float | None:
     learner = getattr(method, "learner", None) or getattr(method, "estimator", None)
     memory = getattr(learner, "memory", None)
     return None if memory is None else float(memory)
-
-
-def _regressed(decisions: Floats, samples: Floats, weights: Floats, with_reservoir: bool) -> Regression:
-    """Least squares of samples (n, k) on decisions (n, d). Coordinates that never varied get an effect of 0 and a huge error."""
-    d, k = decisions.shape[1], samples.shape[1]
-    share = weights / weights.sum()
-    moments = JointMoments.of(decisions, samples, share)
-    ridge = 1e-9 * max(float(np.trace(moments.scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
-    effect, count = moments.effect(ridge), 1.0 / float(np.sum(share**2))
-    inverse = np.linalg.inv(moments.scatter + ridge * np.eye(d))
-    x, z = decisions - moments.decision, samples - moments.data
-    left, weighted = z - x @ effect.T, share[:, None] * x
-    reservoir = None
-    if with_reservoir:
-        rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(RESERVOIR, int(count))) :]
-        reservoir = jnp.asarray(np.resize(rows, (RESERVOIR, d + k)))
-    return Regression(
-        effect=jnp.asarray(effect),
-        count=jnp.asarray(count),
-        decision=jnp.asarray(moments.decision),
-        data=jnp.asarray(moments.data),
-        inverse=jnp.asarray(inverse @ (weighted.T @ weighted) @ inverse),
-        scatter=jnp.asarray(count * (share[:, None] * left).T @ left),
-        reservoir=reservoir,
-        lean=jnp.zeros((k, 0)),
-        lean_inverse=jnp.zeros((0, 0)),
-        key=new_key(0),
-    )
 
 
 @in_float64

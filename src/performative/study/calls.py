@@ -8,26 +8,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.methods.protocol import Method
+from performative.methods.protocol import Method, MethodState
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.randomness import new_key
 from performative.study.records import with_keys, without_keys
-
-
-class MethodState(Protocol):
-    """What every method's state has: t, θ_t and λ_t."""
-
-    round: Array
-    decision: Array
-    multipliers: Array
 
 
 class Calls:
@@ -70,7 +62,7 @@ class Calls:
 
     @in_float64
     def rehearse(self, widths: list[int]) -> None:
-        """Refuse a method whose first `tell` fails whatever is told; `widths` are some that its loss accepts."""
+        """Refuse a method whose first `tell` fails whatever the samples are; `widths` are some that its loss accepts."""
         state = self.begin()
         decisions, _ = self.ask(state, 0)
         wanted, failures = int(self._method.wanted(with_keys(state))), []

@@ -10,12 +10,17 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from performative.estimators.regression import JointMoments
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.study.belief import Believed
 
 SURE = 1e-4
 """The p-value below which the data are said to look wrong."""
+RIDGE = 1e-13
+"""The share of the scatter that is added to it, so that columns may depend on each other."""
+ROUNDING = 1e-20
+"""The share of a sum of squares below which it is rounding."""
 RECENT = 1000
 """How many of the last deployments are examined."""
 
@@ -75,42 +80,49 @@ def data(deployed: Floats, means: Floats, counts: Floats, forgets: bool) -> Iter
     varied = deployed[:, spread > 1e-9 * (1.0 + np.max(np.abs(deployed), initial=0.0))]
     if n < 30 + 3 * varied.shape[1]:
         return
-    weights = np.sqrt(counts / np.mean(counts))[:, None]  # so that the noise of all rows has one size
+    weights = counts / np.mean(counts)  # so that the noise of all rows has one size
     scaled = (varied - varied.mean(axis=0)) / np.maximum(varied.std(axis=0), 1e-300)
-    line, means = weights * np.column_stack([np.ones(n), scaled]), weights * means
-    residuals = means - line @ np.linalg.lstsq(line, means, rcond=None)[0]
-    time = np.linspace(-1.0, 1.0, n)[:, None]
-    later, squares = weights * time, weights * scaled**2
-    drift = min((_explained(line, column, later) for column in residuals.T), default=1.0) * max(residuals.shape[1], 1)
+    residuals = _unexplained(scaled, means, weights)
+    time, equal = np.linspace(-1.0, 1.0, n)[:, None], np.ones(n)
+    drift = min((_explained(scaled, column, time, weights) for column in means.T), default=1.0) * max(means.shape[1], 1)
     if drift < SURE and not forgets:
         yield (
-            f"the data drift: they move with time beyond what the decisions explain (p = {drift:.1g}), and the method "
-            "forgets nothing"
+            f"the data drift over time in ways the decisions do not explain (p = {drift:.1g}); consider `forgetting`"
         )
     if not varied.shape[1]:
         return
-    bent = min(_explained(np.column_stack([line, later]), column, squares) for column in means.T) * means.shape[1]
-    size = np.log(np.maximum(np.sum((residuals / np.maximum(residuals.std(axis=0), 1e-300)) ** 2, axis=1), 1e-12))
-    wider = _explained(np.column_stack([np.ones(n), time]), size, scaled)
+    bent = (
+        min(_explained(np.column_stack([scaled, time]), column, scaled**2, weights) for column in means.T)
+        * means.shape[1]
+    )
+    noise = residuals[:, np.sum(residuals**2, axis=0) > ROUNDING * np.sum(weights[:, None] * means**2, axis=0)]
+    size = np.log(np.maximum(np.sum((noise / np.maximum(noise.std(axis=0), 1e-300)) ** 2, axis=1), 1e-12))
+    wider = _explained(time, size, scaled, equal)
     if bent < SURE:
         yield f"the data look unlike a location family: they do not follow the decisions linearly (p = {bent:.1g})"
     if wider < SURE:
         yield f"the data look unlike a location family: their spread changes with the decision (p = {wider:.1g})"
 
 
-def _explained(base: Floats, values: Floats, more: Floats) -> float:
-    """The p-value of the F-test that `more` columns explain nothing of `values` beyond those of `base`."""
+def _unexplained(columns: Floats, values: Floats, weights: Floats) -> Floats:
+    """What a line in `columns` (n, p) leaves of `values` (n, k), scaled so that the noise of all rows has one size."""
+    moments = JointMoments.of(columns, values, weights)
+    effect = moments.effect(RIDGE * (np.trace(moments.scatter) + 1e-300))
+    return np.sqrt(weights)[:, None] * moments.residuals(columns, values, effect)
+
+
+def _explained(base: Floats, values: Floats, more: Floats, weights: Floats) -> float:
+    """The p-value of the F-test that `more` columns explain nothing of `values` (n,) beyond a constant and those of `base`."""
     from scipy import stats
 
     whole = np.column_stack([base, more])
-    before, after = (
-        float(np.sum((values - x @ np.linalg.lstsq(x, values, rcond=None)[0]) ** 2)) for x in (base, whole)
-    )
-    extra, free = more.shape[1], len(values) - int(np.linalg.matrix_rank(whole))
-    scale = float(np.sum(values**2))
-    if free < 1 or before <= 1e-20 * max(scale, 1e-300):
+    before, after = (float(np.sum(_unexplained(x, values[:, None], weights) ** 2)) for x in (base, whole))
+    rank = int(np.linalg.matrix_rank(np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(values)), whole])))
+    extra, free = more.shape[1], len(values) - rank
+    scale = float(np.sum(weights * values**2))
+    if free < 1 or before <= ROUNDING * max(scale, 1e-300):
         return 1.0
-    if after <= 1e-20 * scale:
+    if after <= ROUNDING * scale:
         return 0.0
     return float(stats.f.sf((before - after) / extra / (after / free), extra, free))
 

@@ -6,14 +6,16 @@ those of the first version, so that every file ever written can be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from performative.errors import StudyError
 from performative.numerics.arrays import Floats
 from performative.study.records import Arrays, packed, unpacked
+from performative.study.renamed import Identity
 
 _PROBED = "probed: "
 
@@ -29,7 +31,7 @@ class Created:
     performative: str
     jax: str
     spec: str | None
-    identity: Mapping[str, Any]
+    identity: Identity
     points: Arrays
 
 
@@ -54,7 +56,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """`samples` (b, n, k) were told for a deployment, which led to `round`, `decision` and `multipliers`.
+    """`samples` (b, n, k) were reported for a deployment, which led to `round`, `decision` and `multipliers`.
 
     `columns` are the names of the k numbers, if known. The first such event also has the loss at `probes` like the data.
     """
@@ -85,7 +87,7 @@ class Canceled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """Somebody wrote something down."""
+    """A note was written into the log."""
 
     kind: ClassVar[str] = "note"
     number: int
@@ -104,6 +106,8 @@ def encoded(event: Event) -> bytes:
 def decoded(number: int, body: bytes) -> Event:
     """The event that is stored as `body` at place `number` of the log."""
     header, arrays = unpacked(body)
+    if header["kind"] not in _DECODERS:
+        raise StudyError(f"event {number} has the unknown kind {header['kind']!r}; was it written by a newer version?")
     return _DECODERS[header["kind"]](number, header, arrays)
 
 
@@ -190,9 +194,9 @@ def _noted(number: int, header: dict[str, Any], _: Arrays) -> Noted:
 
 
 _DECODERS: dict[str, Callable[[int, dict[str, Any], Arrays], Event]] = {
-    "create": _created,
-    "ask": _asked,
-    "tell": _observed,
-    "cancel": _canceled,
-    "note": _noted,
+    Created.kind: _created,
+    Asked.kind: _asked,
+    Observed.kind: _observed,
+    Canceled.kind: _canceled,
+    Noted.kind: _noted,
 }

@@ -69,18 +69,19 @@ def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
     if application == _APPLICATION:
         if version > FORMAT:
             raise StudyError(
-                f"{path} must have format {FORMAT} at most, but has {version}: a newer version of performative wrote it"
+                f"{path} has format {version}, but this version of performative reads formats up to {FORMAT}; was the file "
+                "written by a newer version?"
             )
         return True
     if tables or application or version:
-        raise StudyError(f"{path} must be a file of studies, but is another kind of SQLite file")
+        raise StudyError(f"{path} is not a file of studies, but another kind of SQLite file")
     return False
 
 
 def require_studies(path: Path, connection: sqlite3.Connection) -> None:
     """Refuse a file that holds no studies."""
     if not holds_studies(path, connection):
-        raise StudyError(f"{path} must be a file of studies, but is empty; Study.create creates a study")
+        raise StudyError(f"{path} is not a file of studies, since it is empty; create a study with Study.create")
 
 
 def number_of(connection: sqlite3.Connection, name: str) -> int | None:
@@ -115,15 +116,15 @@ def failures(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
-            raise StudyBusy(f"{path} is being written by another process; nothing is changed, so try again") from error
-        raise StudyError(f"{path} could not be read or written, and nothing is changed: {error}") from error
+            raise StudyBusy(f"another process is writing to {path}; nothing was changed, so try again") from error
+        raise StudyError(f"{path} could not be read or written; nothing was changed: {error}") from error
     except sqlite3.ProgrammingError as error:
         if "closed database" not in str(error):
             raise
         raise StudyError(f"the study in {path} was closed; open it again") from error
     except sqlite3.DatabaseError as error:
         if "not a database" in str(error):
-            raise StudyError(f"{path} must be a file of studies, but is not: {error}") from error
+            raise StudyError(f"{path} is not a file of studies: {error}") from error
         raise StudyDamaged(f"{path} is damaged: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Everything that was told in a study, as a dataset or a table."""
+"""The history of a study, everything observed in it, as a dataset or a table."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Round(NamedTuple):
-    """A deployment that was told: its two events."""
+    """A deployment whose samples were reported: its two events."""
 
     asked: Asked
     observed: Observed
 
 
 def rounds(events: Iterable[Event]) -> Iterator[Round]:
-    """The deployments of a log that were told."""
+    """The deployments of a log whose samples were reported."""
     asked: Asked | None = None
     for event in events:
         if isinstance(event, Asked):  # one is open at a time
@@ -43,7 +43,7 @@ MEANINGS = {
     "deployment": ("deployment", "The number of the event that asked for it."),
     "t": ("round t", "The round of the method."),
     "asked": ("asked", "When its decisions were asked for, in UTC."),
-    "told": ("told", "When its samples were told, in UTC."),
+    "told": ("reported", "When its samples were reported, in UTC."),
     "samples": ("samples", "How many samples each of its decisions brought."),
     "decision": ("decision θ_t", "The method's decision, before exploration."),
     "multipliers": ("multipliers λ_t", "The multipliers of the constraints at the time."),
@@ -59,8 +59,8 @@ MEANINGS = {
 
 
 @in_float64
-def history(problem: Problem, told_rounds: Iterable[Round], name: str, seed: int) -> xr.Dataset:
-    """A dataset over `deployment`, the ids of those that were told.
+def history(problem: Problem, reported_rounds: Iterable[Round], name: str, seed: int) -> xr.Dataset:
+    """A dataset over `deployment`, the ids of the deployments that were reported.
 
     It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the data
     it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones are NaN.
@@ -81,9 +81,9 @@ def history(problem: Problem, told_rounds: Iterable[Round], name: str, seed: int
             "data": observed.samples.mean(axis=1),
             "loss": _mean_losses(problem, asked.decisions, observed.samples),
         }
-        for asked, observed in told_rounds
+        for asked, observed in reported_rounds
     ]
-    d, m, n = problem.dimension, len(problem.constraint_names), len(rows)
+    d, m, n = problem.d, len(problem.constraint_names), len(rows)
     most = max((len(row["deployed"]) for row in rows), default=1)
     width = rows[0]["data"].shape[1] if rows else 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from performative.numerics.precision import in_float64
 from performative.problem import Problem
 from performative.study.events import Created, Observed
 from performative.study.records import Arrays, is_key
-from performative.study.renamed import present_identity
+from performative.study.renamed import Identity, present_identity
 
 TOLERANCE = 1e-9
 """The relative difference between stored and given numbers that counts as rounding."""
@@ -32,8 +32,6 @@ POINTS = 4
 _WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
 _SHIFT = ".shift(probes)"
-Identity = dict[str, Any]
-"""Plain values and arrays by path."""
 
 
 @in_float64
@@ -41,7 +39,7 @@ def identity(method: Method, points: Arrays) -> Identity:
     """Everything known about a method before any data, with its functions probed at `points`."""
     problem = method.problem
     state = method.init(jax.random.key(0, impl="threefry2x32"))
-    values: Identity = dict(_walked(method, "method", (), problem.dimension))
+    values = dict(_walked(method, "method", (), problem.d))
     values["method.init().round"] = np.asarray(state.round)
     values["method.init().decision"] = np.asarray(state.decision)
     decisions = points["decisions"]
@@ -57,7 +55,7 @@ def require_same(name: str, created: Created, first: Observed | None, method: Me
     """Refuse a method other than the one that study `name` was created with; `first` is the first event with samples."""
     points, dimension = created.points, method.problem.dimension
     if dimension != points["decisions"].shape[1]:
-        raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]} given {dimension}"])
+        raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]}, but got {dimension}"])
     stored, given = present_identity(created.identity), identity(method, points)
     for path in [path for path in given if path.endswith(_SHIFT) and path not in stored]:
         del given[path]  # earlier files do not probe every shift
@@ -71,7 +69,7 @@ def require_same(name: str, created: Created, first: Observed | None, method: Me
 
 @in_float64
 def loss_at(problem: Problem, decisions: Floats, rows: Floats) -> tuple[Floats, Floats]:
-    """Probes like the samples `rows` (n, k) that were told, and the loss of every decision on them."""
+    """Probes like the samples `rows` (n, k) that were reported, and the loss of every decision on them."""
     some = rows[np.linspace(0, len(rows) - 1, POINTS).astype(int)]
     samples = some + (np.std(rows, axis=0) + 1e-3 * np.abs(some)) * _random(0).normal(size=some.shape)
     samples = np.concatenate([some, samples])
@@ -88,7 +86,7 @@ def losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
 @in_float64
 def new_points(problem: Problem) -> dict[str, Floats]:
     """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss accepts."""
-    edge = problem.decisions.spread(problem.dimension, 4 * POINTS)
+    edge = problem.decisions.spread(problem.d, 4 * POINTS)
     decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside a convex set
     accepted = [width for width in _widths(problem) if _accepts(problem, width)]
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
@@ -97,7 +95,7 @@ def new_points(problem: Problem) -> dict[str, Floats]:
     }
 
 
-def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def differences(stored: Identity, given: Identity) -> list[str]:
     """One line for each path at which two identities differ."""
     lines = []
     for path in dict.fromkeys((*stored, *given)):
@@ -105,13 +103,13 @@ def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str
         if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
             lines += _array_difference(path, one, other)
         elif isinstance(one, np.ndarray) or isinstance(other, np.ndarray) or one != other:
-            lines.append(f"{path}: stored {_shown(one)} given {_shown(other)}")
+            lines.append(f"{path}: stored {_shown(one)}, but got {_shown(other)}")
     return lines
 
 
 def _array_difference(path: str, stored: NDArray[Any], given: NDArray[Any]) -> list[str]:
     if stored.shape != given.shape:
-        return [f"{path}: stored {_shown(stored)} given {_shown(given)}"]
+        return [f"{path}: stored {_shown(stored)}, but got {_shown(given)}"]
     if stored.dtype.kind not in "biuf":
         same = stored == given
     else:
@@ -122,11 +120,11 @@ def _array_difference(path: str, stored: NDArray[Any], given: NDArray[Any]) -> l
     if np.all(same):
         return []
     if stored.size <= 8:
-        return [f"{path}: stored {stored.tolist()} given {given.tolist()}"]
+        return [f"{path}: stored {stored.tolist()}, but got {given.tolist()}"]
     where = tuple(np.argwhere(~same)[0].tolist())
     place = ", ".join(map(str, where))
     count = f" and {int(np.sum(~same)) - 1} more" if np.sum(~same) > 1 else ""
-    return [f"{path}[{place}]: stored {stored[where]} given {given[where]}{count}"]
+    return [f"{path}[{place}]: stored {stored[where]}, but got {given[where]}{count}"]
 
 
 def _shown(value: Any) -> str:
@@ -154,7 +152,7 @@ def require_usable(problem: Problem) -> None:
 
 
 def _widths(problem: Problem) -> list[int]:
-    d = problem.dimension
+    d = problem.d
     return list(dict.fromkeys((d, d + 1, *_WIDTHS)))
 
 

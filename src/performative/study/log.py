@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from performative.errors import StudyError
+from performative.methods.protocol import MethodState
 from performative.numerics.precision import in_float64
-from performative.study.calls import Calls, MethodState
+from performative.study.calls import Calls
 from performative.study.deployments import Deployment
 from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, decoded, encoded
 from performative.study.records import leaf_names, unpacked, unpacked_tree
@@ -17,7 +18,7 @@ from performative.study.store import Store
 
 
 class Position(NamedTuple):
-    """Where a study stands after so many `events`.
+    """Where a study stands after this number of `events`.
 
     `attempt` is that of the next deployment; `width` (how many numbers a sample has) and `columns` are None until they are known.
     """
@@ -62,9 +63,9 @@ class Log:
         """All events, each with the digest of the state it leaves."""
         return ((decoded(record.seq, record.body), record.state) for record in self.store.records())
 
-    def backwards(self) -> Iterator[Event]:
+    def backward(self) -> Iterator[Event]:
         """The events from the last one to the first."""
-        return (decoded(record.seq, record.body) for record in self.store.backwards())
+        return (decoded(record.seq, record.body) for record in self.store.backward())
 
     def first_observed(self) -> Observed | None:
         """The first event that brought samples, if there is one."""
@@ -87,7 +88,7 @@ class Log:
         state: MethodState = unpacked_tree(self.store.state, self._structure(calls))
         latest: Event | None = None
         columns = None
-        for event in self.backwards():
+        for event in self.backward():
             if latest is None and not isinstance(event, Noted):
                 latest = event
             if isinstance(event, Observed):

@@ -7,9 +7,12 @@ stored under its present names, and one with the first names is translated when 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
+"""What is known about a method before any data: plain values and arrays, by path."""
 _LEAVES = {
     ".scales.curvature": ".curvature",
     ".scales.price": ".price",
@@ -24,7 +27,8 @@ _SAFE_PATHS = {
 } | {f"method.{name}": f"method.learner.{name}" for name in ("prior", "structured", "overlap", "reservoir", "memory")}
 _SAFE_PREFIXES = {"method.unmoved": "method.learner.unmoved", "method.shift": "method.learner.shift"}
 _SAFE_PARTS = {"method.learner": "LeastSquares", "method.exploration": "Fading", "method.steps": "CurvatureSteps"}
-_CLASSES = {"Pull": "PullTowards", "Nearest": "NearestFeasible"}
+_CLASSES = {"PullTowards": "PullToward"}
+_FIRST_CLASSES = {"Pull": "PullToward", "Nearest": "NearestFeasible"}
 _PARTS = ("method.safety", "method.safety.pull")
 
 
@@ -34,14 +38,16 @@ def stored_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(first.get(name, name.replace(_SURVEY, ".belief.")) for name in names)
 
 
-def present_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
+def present_identity(identity: Identity) -> Identity:
     """An identity as this version would store it."""
     if identity.get("method") == "RepeatedMinimisation":
         return {**identity, "method": "RepeatedMinimization"}
-    if identity.get("method") != "SafePrimalDual" or "method.learner" in identity:
+    if identity.get("method") != "SafePrimalDual":
         return dict(identity)
-    values = {path: _CLASSES.get(value, value) if path in _PARTS else value for path, value in identity.items()}
-    return {_present_path(path): value for path, value in values.items()} | _SAFE_PARTS
+    is_first = "method.learner" not in identity
+    classes = _FIRST_CLASSES if is_first else _CLASSES
+    values = {path: classes.get(str(value), value) if path in _PARTS else value for path, value in identity.items()}
+    return {**{_present_path(path): value for path, value in values.items()}, **_SAFE_PARTS} if is_first else values
 
 
 def present_spec(text: str) -> str:

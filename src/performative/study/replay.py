@@ -1,4 +1,4 @@
-"""Computes a study again from its seed and its samples, and compares every decision and state to the bit."""
+"""Computes a study again from its seed and its samples, and compares every decision and state bit for bit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from performative.study.records import packed_tree
 
 
 class Replay(NamedTuple):
-    """What `verify` replayed: how many events, and how many tells among them.
+    """What `verify` replayed: how many events, and how many reports among them.
 
     >>> print(Replay(events=4, told=1))
     Replay(events=4, told=1)
@@ -60,4 +60,4 @@ def _difference(log: Log, number: int, what: str, stored: Floats | None = None, 
     versions = "the study was created with performative {} and jax {}".format(*then)
     if then != now:
         versions += "; this is performative {} and jax {}, which may round differently".format(*now)
-    return f"{what} of event {number} must be what the replay gives, but differ{apart}; {versions}"
+    return f"{what} of event {number} differ from the replay{apart}; {versions}"

@@ -48,7 +48,7 @@ def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
 def _numbers(samples: Any) -> Any:
     """The samples as an array of real numbers; strings, dates and masked entries are refused."""
     if isinstance(samples, np.ma.MaskedArray):
-        raise ValueError("`samples` must be numbers, but got a masked array; give only the entries that are not masked")
+        raise ValueError("`samples` must be numbers, but got a masked array; pass only the entries that are not masked")
     try:
         array = np.asarray(samples)
     except ValueError as error:
@@ -70,7 +70,7 @@ def _arranged(frame: pandas.DataFrame, columns: list[str] | None) -> pandas.Data
     if columns is None or names is None or names == columns:
         return frame
     if set(names) != set(columns):
-        raise ValueError(f"`samples` must have the columns {columns}, as in the first tell, but have {names}")
+        raise ValueError(f"`samples` must have the columns {columns}, as in the first report, but have {names}")
     return frame[columns]
 
 

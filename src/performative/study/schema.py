@@ -46,26 +46,28 @@ def _kind(what: str, *fits: Callable[[Any], bool]) -> PlainValidator:
     return PlainValidator(checked)
 
 
-Number = Annotated[Any, _kind("a finite number", _is_number)]
-NotNegative = Annotated[Any, _kind("a number >= 0", lambda value: _is_number(value) and value >= 0)]
-Positive = Annotated[Any, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
-Row = Annotated[Any, _kind("a list of finite numbers", is_row)]
-NumberOrRow = Annotated[Any, _kind("a finite number or a list of them", _is_number, is_row)]
-Matrix = Annotated[Any, _kind("a list of rows of finite numbers, all of one length", is_matrix)]
-RowOrMatrix = Annotated[Any, _kind("a list of finite numbers or of rows of them", is_row, is_matrix)]
-Name = Annotated[Any, _kind("a name", _is_name)]
+Number = Annotated[float, _kind("a finite number", _is_number)]
+NotNegative = Annotated[float, _kind("a number >= 0", lambda value: _is_number(value) and value >= 0)]
+Positive = Annotated[float, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
+Row = Annotated[list[float], _kind("a list of finite numbers", is_row)]
+NumberOrRow = Annotated[float | list[float], _kind("a finite number or a list of them", _is_number, is_row)]
+Matrix = Annotated[list[list[float]], _kind("a list of rows of finite numbers, all of one length", is_matrix)]
+RowOrMatrix = Annotated[
+    list[float] | list[list[float]], _kind("a list of finite numbers or of rows of them", is_row, is_matrix)
+]
+Name = Annotated[str, _kind("a name", _is_name)]
 Names = Annotated[
-    Any,
+    str | list[str],
     _kind("a name or a list of names", _is_name, lambda value: isinstance(value, list) and all(map(_is_name, value))),
 ]
-Share = Annotated[Any, _kind("a number > 0 and <= 1", lambda value: _is_number(value) and 0 < value <= 1)]
-Between = Annotated[Any, _kind("a number > 0 and < 1", lambda value: _is_number(value) and 0 < value < 1)]
-Safety = Annotated[Any, _kind("'pull' or 'nearest'", lambda value: value in ("pull", "nearest"))]
+Share = Annotated[float, _kind("a number > 0 and <= 1", lambda value: _is_number(value) and 0 < value <= 1)]
+Between = Annotated[float, _kind("a number > 0 and < 1", lambda value: _is_number(value) and 0 < value < 1)]
+Safety = Annotated[str, _kind("'pull' or 'nearest'", lambda value: value in ("pull", "nearest"))]
 Count = Annotated[
-    Any,
+    int,
     _kind(f"a whole number from 1 to {MOST_NUMBERS}", lambda value: type(value) is int and 1 <= value <= MOST_NUMBERS),
 ]
-UserFunction = Annotated[Any, _kind("module:function", lambda value: _is_name(value) and value.count(":") == 1)]
+UserFunction = Annotated[str, _kind("module:function", lambda value: _is_name(value) and value.count(":") == 1)]
 _optional: Any = Field(default=None)
 
 
@@ -86,7 +88,7 @@ class _Box(Table):
 
     @field_validator("upper")
     @classmethod
-    def _above(cls, upper: Any, info: ValidationInfo) -> Any:
+    def _above(cls, upper: float | list[float], info: ValidationInfo) -> float | list[float]:
         lower = info.data.get("lower")
         alike = lower is not None and len({*map(np.size, (lower, upper))} - {1}) < 2
         if alike and np.any(np.asarray(lower) > np.asarray(upper)):
@@ -185,7 +187,7 @@ class _Apda(_Stepping):
 
     @field_validator("forgetting")
     @classmethod
-    def _recycles(cls, forgetting: Any, info: ValidationInfo) -> Any:
+    def _recycles(cls, forgetting: float, info: ValidationInfo) -> float:
         if forgetting < 1 and not info.data.get("recycle"):
             raise ValueError("must come with recycle = true")
         return forgetting
@@ -209,14 +211,16 @@ class Spec(Table):
 
     name: Name
     seed: Annotated[
-        Any,
+        int,
         _kind(f"a whole number from 0 to {MOST_SEED}", lambda value: type(value) is int and 0 <= value <= MOST_SEED),
     ] = 0
     dimension: Count = _optional
-    decisions: Any
-    constraints: Annotated[Any, _kind("a list of tables, [[constraints]]", lambda value: isinstance(value, list))] = []
-    loss: Any
-    method: Any
+    decisions: object
+    constraints: Annotated[
+        list[object], _kind("a list of tables, [[constraints]]", lambda value: isinstance(value, list))
+    ] = []
+    loss: object
+    method: object
 
 
 TABLES: dict[str, TypeAdapter[Any]] = {

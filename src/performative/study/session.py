@@ -38,7 +38,7 @@ class Session:
         return self.position.events == self.log.count
 
     def is_open(self, deployment: object) -> bool:
-        """Whether this is the deployment, or the id of the deployment, that waits to be told."""
+        """Whether this is the deployment, or the id of the deployment, that waits for its samples."""
         pending = self.position.pending
         return pending is not None and pending.id == getattr(deployment, "id", deployment)
 
@@ -91,7 +91,9 @@ class Session:
         self._check_width(samples)
         after, finite = self.calls.tell_and_check(before, deployment.decisions, samples)
         if not finite and not not_finite(before):
-            raise ValueError(f"`samples` must lead to a finite state, but lead to {shown(not_finite(after))}")
+            raise ValueError(
+                f"`samples` must lead to a finite state, but {shown(not_finite(after))} would not be finite"
+            )
         probes = losses = None
         if width is None:
             rows = samples.reshape(-1, samples.shape[2])
@@ -117,9 +119,11 @@ class Session:
         """The answer to a `tell` of a deployment that is not open."""
         outcome = self.log.outcome(deployment.id)
         if isinstance(outcome, Canceled):
-            raise AlreadyTold(f"deployment {deployment.id} must be open to be told, but was canceled: {outcome.reason}")
+            raise AlreadyTold(f"deployment {deployment.id} cannot be reported, since it was canceled: {outcome.reason}")
         if outcome.samples.shape != samples.shape or outcome.samples.tobytes() != samples.tobytes():
-            raise AlreadyTold(f"deployment {deployment.id} was already told, with other samples; nothing is changed")
+            raise AlreadyTold(
+                f"deployment {deployment.id} was already reported with other samples; nothing was changed"
+            )
         return Told.of(deployment, outcome)
 
     def deployment(self, deployment: Deployment | int) -> Deployment:
@@ -131,7 +135,7 @@ class Session:
         stored = pending if pending is not None and pending.id == number else self._past_deployment(int(number))
         if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, stored.decisions):
             raise ValueError(
-                f"`deployment` must be of this study, but number {number} asked for {stored.decisions.tolist()}, "
+                f"`deployment` must belong to this study, but its number {number} asked for {stored.decisions.tolist()}, "
                 f"not {np.asarray(deployment.decisions).tolist()}"
             )
         return stored
@@ -140,10 +144,10 @@ class Session:
         if not 0 < number < self.log.count:
             self.refresh()  # another process may have asked for it
         if not 0 < number < self.log.count:
-            raise ValueError(f"`deployment` must be one that was asked for, but there is no number {number}")
+            raise ValueError(f"`deployment` must be the number of a deployment, but there is no event {number}")
         event = self.log.event(number)
         if not isinstance(event, Asked):
-            raise ValueError(f"`deployment` must be one that was asked for, but event {number} is a {event.kind}")
+            raise ValueError(f"`deployment` must be the number of a deployment, but event {number} is a {event.kind}")
         return Deployment.of(event)
 
     def _check_width(self, samples: Floats) -> None:

@@ -45,7 +45,7 @@ def read_spec(path: str | os.PathLike[str]) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise SpecError([f"{path} must be UTF-8 text, but: {error}"]) from error
+        raise SpecError([f"{path} is not UTF-8: {error}"]) from error
 
 
 def describe(text: str) -> Described:
@@ -62,7 +62,7 @@ def describe(text: str) -> Described:
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SpecError([f"the file must be TOML, but: {error}"]) from error
+        raise SpecError([f"the file is not valid TOML: {error}"]) from error
     wrong: list[str] = []
     spec = _checked(_FILE, "", table, wrong)
     parts = _parts(table)
@@ -131,7 +131,7 @@ def _line(key: str, item: Any) -> str:
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "extra_forbidden":
-        return f"{key}: unknown key, but got {shown(item['input'])}"
+        return f"{key}: unknown key (value {shown(item['input'])})"
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
@@ -145,7 +145,7 @@ def _line(key: str, item: Any) -> str:
 class _Length(NamedTuple):
     key: str
     length: int
-    value: Any
+    value: object
 
 
 def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:

@@ -17,8 +17,7 @@ from performative.study.belief import Predicted, Recent
 if TYPE_CHECKING:
     import xarray as xr
 
-    from performative.methods.protocol import Method
-    from performative.study.calls import MethodState
+    from performative.methods.protocol import Method, MethodState
     from performative.study.deployments import Deployment
 
 
@@ -30,9 +29,9 @@ class Status(NamedTuple):
     """A study at one moment.
 
     `deployed` (b, d) is what is deployed now, or was last; `slack` is −g at the current decision by constraint, and
-    `slack_history` (n, m) the least slack of each deployment that was told. `effect` and `effect_error` are the estimate and its
+    `slack_history` (n, m) the least slack of each reported deployment. `effect` and `effect_error` are the estimate and its
     standard errors. `now`, `stable` and `optimum` are the current decision, the stable point and the optimum of the estimated
-    world, with predicted risks; None before anything was told, and where the solver finds none. `exploration_cost` is the
+    world, with predicted risks; None before anything was reported, and where the solver finds none. `exploration_cost` is the
     predicted risk of all deployments less that of the decisions they explored around, added up.
     """
 
@@ -55,7 +54,7 @@ class Status(NamedTuple):
 
     def __str__(self) -> str:
         """The status in lines of text."""
-        lines = [f"study {self.name}: round {self.round}, {self.told} deployments told"]
+        lines = [f"study {self.name}: round {self.round}, {self.told} deployments reported"]
         lines.append(f"decision   {row(self.decision)}")
         if self.deployed is not None:
             lines.append(f"deployed   {'; '.join(row(one) for one in self.deployed)}")
@@ -155,7 +154,7 @@ def _next(pending: Deployment | None) -> str:
     if pending is None:
         return "ask for the next decisions"
     rows = "; ".join(row(one) for one in pending.decisions)
-    return f"deploy {rows} and tell {pending.samples} samples of each as deployment {pending.id}"
+    return f"deploy {rows} and report {pending.samples} samples of each for deployment {pending.id}"
 
 
 def _filled(rows: Floats) -> Floats:

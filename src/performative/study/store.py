@@ -61,7 +61,7 @@ class Store:
         """A new study with its first event and snapshot, in a new file or in one that already holds studies."""
         path = Path(path).absolute()
         if not path.parent.is_dir():
-            raise StudyError(f"the directory of {path} must exist, but does not")
+            raise StudyError(f"the directory of {path} does not exist")
         _require_whole_log(path)
         if path.exists():
             with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
@@ -86,7 +86,7 @@ class Store:
         """A stored study, every record of which has been verified. Nothing is written."""
         path = Path(path).absolute()
         if not path.exists():
-            raise StudyError(f"{path} must exist, but does not; Study.create creates a study")
+            raise StudyError(f"{path} does not exist; create a study with Study.create")
         _require_whole_log(path)
         with file.failures(path):
             connection = file.connected(path, "ro")  # it cannot write, not even what the log of a damaged file says
@@ -95,7 +95,7 @@ class Store:
                 study = file.number_of(connection, name)
                 if study is None:
                     names = ", ".join(repr(other) for (other,) in connection.execute("SELECT name FROM studies"))
-                    raise StudyError(f"{path} has no study {name!r}, but {names}")
+                    raise StudyError(f"{path} has no study {name!r}; it holds {names}")
                 store = Store(path, connection, study, readonly)
                 store.refresh()
             except BaseException:
@@ -108,14 +108,14 @@ class Store:
         """The studies of a file."""
         path = Path(path).absolute()
         if not path.exists():
-            raise StudyError(f"{path} must exist, but does not; Study.create creates a study")
+            raise StudyError(f"{path} does not exist; create a study with Study.create")
         with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
             if not file.holds_studies(path, connection):
                 return []
             return [str(name) for (name,) in connection.execute("SELECT name FROM studies ORDER BY study")]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
         self._closed = True
 
@@ -197,7 +197,7 @@ class Store:
             first = last + 1
             size = max(1, min(2 * size, _PIECE, _BYTES // max(len(record.body) for record in records)))
 
-    def backwards(self) -> Iterator[Record]:
+    def backward(self) -> Iterator[Record]:
         """The records from the last one read to the first."""
         for seq in range(self.count - 1, -1, -1):
             yield self.record(seq)
@@ -276,7 +276,7 @@ class Store:
 
 def _require_new(path: Path, connection: sqlite3.Connection, name: str) -> None:
     if file.number_of(connection, name) is not None:
-        raise StudyError(f"`name` must be new, but {path} already has a study {name!r}; Study.open opens it")
+        raise StudyError(f"`name` must be new, but {path} already has a study {name!r}; open it with Study.open")
 
 
 def _require_whole_log(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Study: ask for the next decision, deploy it, tell what happened. For months, with nothing lost."""
+"""Study: ask for the next decision, deploy it, report what happened. For months, with nothing lost."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 class Study:
     """A method at work in the world, kept in a file.
 
-    `ask` gives the decisions to deploy, the same ones until they are told; `tell` says what was observed. Both return once the
-    event is on the disk. Any number of processes may read at any time, and one at a time writes; each sees at its next call what
-    the others did. Opening verifies every record of the log; `verify` computes everything again and compares it to the bit.
+    `ask` returns the decisions to deploy, the same ones until you report or cancel them; `tell` reports what was observed. Both
+    return once the event is on disk. Any number of processes may read at any time, and one at a time may write; each sees at its
+    next call what the others did. Opening verifies every record of the log; `verify` computes everything again and compares it
+    bit for bit.
 
-    Randomness is that of realization 0 of `simulate` with the same seed: told what a simulation drew, a study makes the same
-    decisions, up to rounding.
+    Randomness is that of realization 0 of `simulate` with the same seed: given the samples that a simulation drew, a
+    study makes the same decisions, up to rounding.
 
     >>> import tempfile, jax.numpy as jnp, numpy as np, performative as pf
     >>> problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Box([0.0], [4.0]))
@@ -70,7 +71,7 @@ class Study:
     def create(
         cls, path: str | os.PathLike[str], name: str, method: Method, *, seed: int = 0, spec: str | None = None
     ) -> Study:
-        """A new study `name` in the file at `path`, which is created if it does not exist.
+        """Create a study `name` in the file at `path`, which is created if it does not exist.
 
         `spec` is the text that describes the method, if there is one; it is kept with the study (see `study.spec`).
         """
@@ -90,10 +91,10 @@ class Study:
     def open(
         cls, path: str | os.PathLike[str], name: str, method: Method | None = None, *, readonly: bool = False
     ) -> Study:
-        """The study `name` in the file at `path`, where it stopped. Every record is verified, and nothing is written.
+        """Open the study `name` in the file at `path` where it stopped. Every record is verified, and nothing is written.
 
         A study that was created from a description needs no `method`.
-        `OtherMethod` if the problem, the method or what its functions return differs from what is stored.
+        Raises `OtherMethod` if the problem, the method or what its functions return differs from what is stored.
         """
         _check_name(name)
         store = Store.open(path, name, readonly)
@@ -110,7 +111,7 @@ class Study:
 
     @classmethod
     def from_spec(cls, path: str | os.PathLike[str], spec: str | os.PathLike[str]) -> Study:
-        """A new study in the file at `path`, as the TOML file `spec` describes it; see `performative.study.spec`."""
+        """Create a study in the file at `path`, as the TOML file `spec` describes it; see `performative.study.spec`."""
         from performative.study.spec import describe, read_spec
 
         text = read_spec(spec)
@@ -119,7 +120,7 @@ class Study:
 
     @one_at_a_time
     def close(self) -> None:
-        """Let go of the file; the study can be opened again."""
+        """Close the file; the study can be opened again."""
         self._session.log.store.close()
 
     def __enter__(self) -> Study:
@@ -159,20 +160,20 @@ class Study:
     @one_at_a_time
     @in_float64
     def state(self) -> Any:
-        """The method's state after everything told so far; it has `round`, `decision` and `multipliers`."""
+        """The method's state after everything reported so far; it has `round`, `decision` and `multipliers`."""
         self._session.refresh()
         return with_keys(jax.tree.map(np.asarray, self._session.position.state))
 
     @property
     @one_at_a_time
     def pending(self) -> Deployment | None:
-        """The deployment that waits to be told, if there is one."""
+        """The deployment that waits for its samples, if there is one."""
         self._session.refresh()
         return self._session.position.pending
 
     @one_at_a_time
     def ask(self) -> Deployment:
-        """The decisions to deploy now: the same ones until they are told or canceled.
+        """The decisions to deploy now; repeated calls return the same ones until you report or cancel them.
 
         After a `cancel` the random numbers are new; a method without exploration asks for the same decisions again.
         """
@@ -186,10 +187,10 @@ class Study:
 
     @one_at_a_time
     def tell(self, deployment: Deployment | int, samples: Any) -> Told:
-        """Tell what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
+        """Report what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
 
         n may differ from the number that was wanted. Repeating the call changes nothing and returns the same; other samples for
-        a deployment that was told are refused with `AlreadyTold`.
+        a deployment that was already reported are refused with `AlreadyTold`.
         """
         session = self._session
         while True:
@@ -207,7 +208,7 @@ class Study:
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
         """Say that `deployment` could not be carried out: the next `ask` is another attempt at the same round."""
         if not isinstance(reason, str) or not reason:
-            raise ValueError(f"`reason` must say why, but got {reason!r}")
+            raise ValueError(f"`reason` must be a nonempty string that says why, but got {reason!r}")
         session = self._session
         while True:
             session.refresh()
@@ -216,8 +217,8 @@ class Study:
                 outcome = session.log.outcome(target.id)
                 if isinstance(outcome, Canceled) and outcome.reason == reason:
                     return
-                ending = f"canceled ({outcome.reason})" if isinstance(outcome, Canceled) else "told"
-                raise AlreadyTold(f"deployment {target.id} must be open to be canceled, but was {ending}")
+                ending = f"canceled ({outcome.reason})" if isinstance(outcome, Canceled) else "reported"
+                raise AlreadyTold(f"deployment {target.id} cannot be canceled, since it was already {ending}")
             if session.append(Canceled(session.log.count, time.time(), target.id, reason)):
                 session.catch_up()
                 return
@@ -237,13 +238,13 @@ class Study:
     @one_at_a_time
     @in_float64
     def verify(self) -> Replay:
-        """Replay everything from the seed and the samples, and compare each decision and state to the bit."""
+        """Replay everything from the seed and the samples, and compare each decision and state bit for bit."""
         self._session.refresh()
         self._session.log.store.verify()
         return replay(self._session.log, self._session.calls)
 
     def events(self) -> Iterator[Event]:
-        """The events so far, of the classes in `performative.study.events`; the first one is `Created`."""
+        """The events so far, of the classes that `performative.study` lends; the first one is `Created`."""
         with self._lock:
             self._session.refresh()
             count, events = self._session.log.count, self._session.log.events()
@@ -267,14 +268,14 @@ class Study:
 
     @one_at_a_time
     def history(self) -> xr.Dataset:
-        """Every deployment that was told, as a dataset over `deployment`."""
+        """Every deployment that was reported, as a dataset over `deployment`."""
         from performative.study.history import history, rounds
 
         self._session.refresh()
         return history(self.method.problem, rounds(self._session.log.events()), self.name, self.seed)
 
     def plot(self) -> Figure:
-        """Decisions, constraints, multipliers and losses over the deployments that were told."""
+        """Decisions, constraints, multipliers and losses over the deployments that were reported."""
         from performative.plotting.study import figure
 
         return figure(self.history())
@@ -295,5 +296,5 @@ def _described(created: Created, name: str) -> Method:
     from performative.study.spec import describe
 
     if created.spec is None:
-        raise StudyError(f"`method` must be given, since study {name!r} was not created from a description")
+        raise StudyError(f"pass `method`: study {name!r} was not created from a description")
     return describe(present_spec(created.spec)).method

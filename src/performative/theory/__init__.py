@@ -1,6 +1,6 @@
 """The paper's results as functions: the constants of a problem, and the bounds that follow from them.
 
-Each function is the statement that holds; where the print differs, `as_printed=True` gives the paper's own. `docs/paper.md`
+Each function is the statement that holds; where the printed one differs, `as_printed=True` gives the paper's own. `docs/paper.md`
 derives the differences.
 """
 

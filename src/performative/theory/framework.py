@@ -83,7 +83,9 @@ def violation(
     779
     """
     if as_printed and step is not None:
-        raise ValueError(f"`step` must be left out where `as_printed`, whose bound is for 1/√T alone, but got {step=}")
+        raise ValueError(
+            f"`step` must be left out with `as_printed=True`, whose bound is for 1/√T alone, but got {step=}"
+        )
     base = _framework(
         rounds, gradient_error, radius, constraint_bound, constraint_lipschitz, lipschitz, control, multipliers, step
     )

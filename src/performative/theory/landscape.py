@@ -80,7 +80,7 @@ class Landscape:
         return polynomial.joint_degree(derivative, *arguments) == 0
 
     def grows_with_data(self, derivative: Derivative) -> bool | None:
-        """Whether a derivative of ℓ is unbounded in Z on an unbounded base; None if its program does not tell."""
+        """Whether a derivative of ℓ is unbounded in Z on an unbounded base; None if its program does not show it."""
         if self.finite_base:
             return False
         by_data = polynomial.degree(lambda z, theta: derivative(theta, z), self.draws[0], jnp.asarray(self.points[0]))

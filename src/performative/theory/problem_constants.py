@@ -8,7 +8,7 @@ import numpy as np
 
 from performative.environments import LocationFamily
 from performative.numerics.precision import in_float64
-from performative.problem import Problem
+from performative.problem import Problem, with_dimension
 from performative.theory import base_error, risk
 from performative.theory.assumptions import assumptions
 from performative.theory.gain import gain
@@ -46,9 +46,8 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
         raise TypeError(
             f"`environment` must be a performative.LocationFamily, the setting of the theorem, but got {environment!r}"
         )
-    optimum = performative_optimum(problem, environment)
-    d = len(optimum.decision)
-    problem = problem.of_dimension(d)
+    problem = with_dimension(problem, environment=environment)
+    d, optimum = problem.d, performative_optimum(problem, environment)
     landscape = Landscape(problem, environment, d, seed)
     evidence: dict[str, str] = {"radius": f"sup ‖θ‖ over {type(problem.decisions).__name__}"}
     values: dict[str, float] = {"radius": float(problem.decisions.radius)}

@@ -6,13 +6,14 @@ import math
 import runpy
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from performative import theory
 from performative.environments import LocationFamily
 from performative.experiments.settings import EXPERIMENTS
 from performative.problem import Problem
 from performative.problems.instance import WARMUP
+from performative.theory.theorem import TheoremSettings
 from performative.validation import MOST_SEED, positive, whole
 
 
@@ -21,7 +22,7 @@ class Report(NamedTuple):
 
     constants: theory.Constants
     rounds: int
-    settings: dict[str, Any] | None
+    settings: TheoremSettings | None
     bounds: theory.Bounds | None
     reason: str
 
@@ -45,7 +46,7 @@ def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 
     try:
         namespace = runpy.run_path(str(path))
     except (ImportError, SyntaxError, NameError) as error:
-        raise ValueError(f"{path} must run, but failed: {type(error).__name__}: {error}") from error
+        raise ValueError(f"running {path} failed: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     for variable, kind in (("problem", Problem), ("environment", LocationFamily)):

@@ -34,6 +34,13 @@ class Bounds(NamedTuple):
     warmup: int
 
 
+class TheoremSettings(steps.Settings):
+    """The theorem's settings, as options of `apda`."""
+
+    warmup: int
+    exploration: float
+
+
 @dataclasses.dataclass(frozen=True)
 class Constants:
     """The constants of a problem in an environment; infinity where there is none. `evidence` says how each was computed.
@@ -91,11 +98,16 @@ class Constants:
         """The assumption of that name."""
         return next(item for item in self.assumptions if item.name == name)
 
-    def settings(self, rounds: int) -> dict[str, Any]:
+    def settings(self, rounds: int) -> TheoremSettings:
         """The theorem's step, control, estimation_step and warmup for T = `rounds`, as options of `apda`."""
         options = steps.theorem(rounds, self.constraint_lipschitz, self.dimension)
-        options["estimation_step"] = steps.excited(self.dimension, self.exploration)
-        return options | {"warmup": math.ceil(math.sqrt(rounds)), "exploration": self.exploration}
+        return {
+            "step": options["step"],
+            "control": options["control"],
+            "estimation_step": steps.excited(self.dimension, self.exploration),
+            "warmup": math.ceil(math.sqrt(rounds)),
+            "exploration": self.exploration,
+        }
 
     def theorem(
         self, rounds: int, warmup: int | None = None, control: float | None = None, as_printed: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from performative.environments.protocol import KnownWorld, risk_of
+from performative.methods.protocol import MethodState
 from performative.numerics.expectations import QuadraticForm
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
@@ -179,7 +179,7 @@ def _losses(problem: Problem, decisions: Array, samples: Array) -> Array:
     return jax.vmap(lambda theta, z: jax.vmap(functools.partial(problem.loss, theta))(z))(decisions, samples)
 
 
-def record(truth: Truth, tally: Tally, state: Any, effect: Array | None, t: Array) -> dict[str, Array]:
+def record(truth: Truth, tally: Tally, state: MethodState, effect: Array | None, t: Array) -> dict[str, Array]:
     """The recorded variables after round t; `effect` is the true A, or None.
 
     `decision` is θ_t, which round t deployed; `multipliers` are λ_{t+1} and the estimate is Â_t, both updated by round t.

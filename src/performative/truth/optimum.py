@@ -45,7 +45,7 @@ def performative_optimum(
     """
     if not knows_risk(environment) and callable(getattr(environment, "sample", None)):
         require_still(environment)
-        problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
+        problem = with_dimension(problem, environment=environment)
         key = new_key(seed)
         require_samples(problem, environment, key)
         risk = SampledRisk(problem, as_node(environment), key, jnp.zeros(()), whole("samples", samples, 8))

@@ -46,7 +46,7 @@ def performative_risk(
         raise ValueError(
             f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
         )
-    problem = problem.of_dimension(theta.shape[0])
+    problem = with_dimension(problem, theta=theta.shape[0])
     if knows_risk(environment):
         check_fits(environment, problem, theta)
         return Risk(float(_exact_risk(problem, as_node(environment), theta)))
@@ -71,7 +71,7 @@ def drawn(problem: Problem, environment: Environment, key: Array, theta: Array, 
 
 def require_samples(problem: Problem, environment: Environment, key: Array) -> None:
     """Refuse a world whose samples at a decision do not fit the problem, or are not a function of the key."""
-    theta = jnp.asarray(problem.decisions.spread(problem.dimension, 1)[0])
+    theta = jnp.asarray(problem.decisions.spread(problem.d, 1)[0])
     with unchanged({"the environment": environment}):
         drawn(problem, environment, key, theta, 8)
         if is_own(environment):
@@ -116,7 +116,7 @@ def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
             "an environment whose truth is known is needed, such as performative.LocationFamily, but "
             f"{type(environment).__name__} only samples"
         )
-    problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
+    problem = with_dimension(problem, environment=environment)
     check_fits(environment, problem)
     return TrueRisk(problem, as_node(environment))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
@@ -18,7 +19,7 @@ Value = tuple[Array, bool]
 class Same:
     """An array that all lanes share, given to a function over lanes without an axis for them."""
 
-    array: Array | NDArray[Any]
+    array: Array | NDArray[np.generic]
 
 
 def is_same(leaf: Any) -> TypeGuard[Same]:
