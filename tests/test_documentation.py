@@ -24,6 +24,21 @@ def test_the_examples_of_the_readme_run_and_print_what_it_says(tmp_path):
     assert ran.stdout.startswith(printed)
 
 
+def test_the_examples_of_worlds_run(tmp_path):
+    text = (ROOT / "docs" / "worlds.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    quiet = "import warnings, performative\nwarnings.simplefilter('ignore', performative.LocalOptimumWarning)\n"
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", quiet + code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    risk, optimum, message, known, stable = ran.stdout.splitlines()[:5]
+    assert risk.startswith("risk -24.0")  # −4 · 6
+    assert abs(float(optimum.split("[")[1].rstrip("]")) - 5.0) < 0.1
+    assert "with derivatives" in message
+    assert (known, stable) == ("[5.]", "[9.]")
+
+
 def resolved(name):
     """What a dotted name such as `methods.paper.apda` stands for in the library."""
     owner, parts = importlib.import_module("performative"), name.split(".")
