@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from jax import Array
 
-PyTree = Any
+WorldState: TypeAlias = object
+"""The state of a world: any pytree; an empty tuple where there is none."""
 
 
 class Signature(NamedTuple):
@@ -38,12 +39,12 @@ def signature_of(environment: Any) -> Signature:
     return Signature("t" in names, carries_state)
 
 
-def initial_state(environment: Any, key: Array) -> PyTree:
+def initial_state(environment: Any, key: Array) -> WorldState:
     """The state that a world starts in; an empty tuple for a world without one."""
     return environment.init(key) if signature_of(environment).carries_state else ()
 
 
-def answer(environment: Any, key: Array, theta: Array, n: int, t: Array | float, state: PyTree) -> tuple[Array, PyTree]:
+def answer(environment: Any, key: Array, theta: Array, n: int, t: Array | float, state: WorldState) -> tuple[Array, WorldState]:
     """n samples (n, k) at θ in round t, and the next state."""
     signature = signature_of(environment)
     extra: dict[str, Any] = {"t": t} if signature.takes_round else {}

@@ -82,6 +82,13 @@ class KnownWorld(NormalWorld, Protocol):
         """Refuse a problem that does not fit; your own worlds may leave it out."""
 
 
+class MovingWorld(Protocol):
+    """A world that knows what it is in every round."""
+
+    def at(self, t: Array) -> KnownWorld:
+        """The world in round t."""
+
+
 def knows_risk(environment: Any) -> TypeGuard[KnownWorld]:
     """Whether the truth of this environment is available to metrics and optimum: it has `risk(problem)`."""
     return callable(getattr(environment, "risk", None))
@@ -110,7 +117,7 @@ class OwnRisk:
     """The decoupled risk of a user's world, whose `risk(problem)` need be neither a pytree nor know a default for `where`."""
 
     problem: Problem
-    environment: Any
+    environment: KnownWorld
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the average loss of θ on the data that `where` induces."""

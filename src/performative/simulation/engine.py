@@ -17,7 +17,7 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from performative.environments import protocol as worlds
-from performative.environments.answers import answer, initial_state, respond
+from performative.environments.answers import WorldState, answer, initial_state, respond
 from performative.environments.protocol import Environment
 from performative.methods import protocol as methods
 from performative.methods.protocol import Method, MethodState
@@ -50,7 +50,7 @@ class Run:
 
     state: MethodState
     tally: Tally
-    world: Any = ()
+    world: WorldState = ()
 
 
 Runs = dict[str, Run]

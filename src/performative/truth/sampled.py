@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from performative.environments.answers import answer
-from performative.environments.protocol import Environment, risk_of
+from performative.environments.protocol import Environment, MovingWorld, risk_of
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 
@@ -78,7 +78,7 @@ class MovingRisk:
     """The decoupled risk in round t of a world that knows its truth in every round, `environment.at(t)`."""
 
     problem: Problem
-    environment: Any
+    environment: MovingWorld
     t: Array
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
@@ -91,7 +91,7 @@ class MovingExcess:
     """PR_t(θ) − PR_t(reference) of a world that knows its truth in every round."""
 
     problem: Problem
-    environment: Any
+    environment: MovingWorld
 
     def __call__(self, theta: Array, reference: Array, t: Array) -> Array:
         """The excess risk in round t."""
