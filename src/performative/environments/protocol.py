@@ -67,12 +67,17 @@ def knows_risk(environment: Any) -> TypeGuard[KnownWorld]:
     return all(callable(getattr(environment, part, None)) for part in ("risk", "check"))
 
 
-@in_float64
-def decoupled_risk(problem: Problem, environment: Any) -> DecoupledRisk:
-    """The decoupled risk of a world whose truth is known; any other world is refused."""
+def require_known(environment: Any) -> None:
+    """Refuse a world whose truth is not known."""
     if not knows_risk(environment):
         raise TypeError(
             f"`environment` must be one whose truth is known, such as performative.LocationFamily, but got {environment!r}"
         )
+
+
+@in_float64
+def decoupled_risk(problem: Problem, environment: Any) -> DecoupledRisk:
+    """The decoupled risk of a world whose truth is known; any other world is refused."""
+    require_known(environment)
     environment.check(problem)
     return environment.risk(problem)
