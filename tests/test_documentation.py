@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import json
 import re
 import subprocess
@@ -46,6 +47,24 @@ def resolved(name):
         path = ".".join(["performative", *parts[: place + 1]])
         owner = getattr(owner, part) if hasattr(owner, part) else importlib.import_module(path)
     return owner
+
+
+def public_names():
+    """Every class and function that the package or a module it names lends, by its path."""
+    package = importlib.import_module("performative")
+    for path in ("", *package._MODULES):
+        module = resolved(path) if path else package
+        own = [name for name, part in vars(module).items() if getattr(part, "__module__", None) == module.__name__]
+        for name in getattr(module, "__all__", [name for name in own if not name.startswith("_")]):
+            part = getattr(module, name)
+            if inspect.isclass(part) or inspect.isfunction(part):
+                yield f"{path}.{name}".strip("."), part
+
+
+def test_every_public_name_has_an_example():
+    names = dict(public_names())
+    assert {"apda", "constraints.Linear", "study.Asked", "theory.Constants"} <= names.keys()
+    assert [name for name, part in names.items() if ">>> " not in (part.__doc__ or "")] == []
 
 
 def test_every_name_in_the_algorithm_table_exists():

@@ -9,11 +9,31 @@ from typing import Any
 
 
 class PerformativeError(Exception):
-    """The base class of every exception here."""
+    """The base class of every exception here.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> at_least = pf.constraints.Linear([-1.0], -6.0, name="price of at least 6")
+    >>> try:
+    ...     method = pf.apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [at_least]))
+    ... except pf.PerformativeError as error:
+    ...     print(type(error).__name__)
+    InfeasibleProblem
+    """
 
 
 class InfeasibleProblem(PerformativeError, ValueError):
-    """No decision in Θ meets all constraints; `violation` is the smallest max_i g_i, `conflicting` the constraints behind it."""
+    """No decision in Θ meets all constraints; `violation` is the smallest max_i g_i, `conflicting` the constraints behind it.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> at_least = pf.constraints.Linear([-1.0], -6.0, name="price of at least 6")
+    >>> try:
+    ...     method = pf.apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [at_least]))
+    ... except pf.InfeasibleProblem as error:
+    ...     print(round(error.violation, 6), list(error.conflicting))
+    1.0 ['price of at least 6']
+    """
 
     def __init__(self, violation: float, conflicting: dict[str, float]) -> None:
         self.violation = violation
@@ -26,7 +46,18 @@ class InfeasibleProblem(PerformativeError, ValueError):
 
 
 class NoStrictlyFeasibleDecision(PerformativeError, ValueError):
-    """No decision meets all constraints with room to spare; `slack` is the largest, `blocking` the constraints that limit it."""
+    """No decision meets all constraints with room to spare; `slack` is the largest, `blocking` the constraints that limit it.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> at_most = pf.constraints.Linear([1.0], 2.0, name="at most 2")
+    >>> at_least = pf.constraints.Linear([-1.0], -2.0, name="at least 2")
+    >>> try:
+    ...     method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [at_most, at_least]))
+    ... except pf.NoStrictlyFeasibleDecision as error:
+    ...     print(abs(round(error.slack, 6)), list(error.blocking))
+    0.0 ['at most 2', 'at least 2']
+    """
 
     def __init__(self, slack: float, blocking: dict[str, float]) -> None:
         self.slack, self.blocking = slack, blocking
@@ -37,7 +68,17 @@ class NoStrictlyFeasibleDecision(PerformativeError, ValueError):
 
 
 class SolverFailed(PerformativeError, RuntimeError):
-    """No decision was found that meets the KKT conditions, or the convex solver gave up on the way."""
+    """No decision was found that meets the KKT conditions, or the convex solver gave up on the way.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> market = pf.LocationFamily(pf.Gaussian([4.0], [[0.1]]), effect=[[0.0]])
+    >>> try:
+    ...     best = pf.performative_optimum(pf.Problem(Revenue(), pf.Reals(1)), market)
+    ... except pf.SolverFailed:
+    ...     print("no price is best: bound it")
+    no price is best: bound it
+    """
 
 
 class NotPure(PerformativeError, ValueError):
@@ -49,7 +90,16 @@ class SimulatorFailed(PerformativeError, RuntimeError):
 
 
 class QuadratureWarning(UserWarning):
-    """A loss is averaged over a Gaussian base less accurately than the rule promises."""
+    """A loss is averaged over a Gaussian base less accurately than the rule promises.
+
+    >>> import warnings, jax.numpy as jnp, performative as pf
+    >>> problem = pf.Problem(lambda theta, z: jnp.where(z[0] > theta[0], 1.0, 0.0), pf.Box([0.0], [1.0]))
+    >>> environment = pf.LocationFamily(pf.Gaussian([0.0], [[1.0]]), effect=[[0.0]])
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     risk = pf.performative_risk(problem, environment, [0.4])
+    >>> round(risk, 1), caught[0].category.__name__
+    (0.3, 'QuadratureWarning')
+    """
 
 
 class LocalOptimumWarning(UserWarning):
@@ -57,11 +107,29 @@ class LocalOptimumWarning(UserWarning):
 
 
 class NonFiniteWarning(RuntimeWarning):
-    """A method's iterates became infinite or not a number."""
+    """A method's iterates became infinite or not a number.
+
+    >>> import warnings, performative as pf
+    >>> problem = pf.Problem(lambda theta, z: (theta[0] - z[0]) ** 2, pf.Reals(1))
+    >>> method = pf.repeated_gradient(problem, step=1e30)
+    >>> world = pf.LocationFamily(pf.Gaussian([1.0], [[0.1]]), effect=[[0.0]])
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     runs = pf.simulate({"descent": method}, world, rounds=20)
+    >>> caught[0].category.__name__, bool(runs.failed[0, 0] > 0)
+    ('NonFiniteWarning', True)
+    """
 
 
 class NotConforming(PerformativeError, AssertionError):
-    """A method breaks a rule; `failed` holds the checks that say which."""
+    """A method breaks a rule; `failed` holds the checks that say which.
+
+    >>> import performative as pf
+    >>> try:
+    ...     pf.checks.require("not a method", pf.LocationFamily(pf.Gaussian([1.0], [0.1]), effect=[[0.5]]))
+    ... except pf.NotConforming as error:
+    ...     print(error.failed[0].name)
+    protocol
+    """
 
     def __init__(self, method: Any, failed: list[Any], count: int) -> None:
         self.failed = failed
@@ -71,19 +139,68 @@ class NotConforming(PerformativeError, AssertionError):
 
 
 class StudyError(PerformativeError):
-    """A study cannot be read or written; its file is unchanged."""
+    """A study cannot be read or written; its file is unchanged.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:
+    ...         study = pf.Study.open(f"{folder}/studies.db", "prices", method)
+    ...     except pf.StudyError:
+    ...         print("create it first")
+    create it first
+    """
 
 
 class StudyBusy(StudyError):
-    """Another process is writing; the same call may succeed later."""
+    """Another process is writing; the same call may succeed later.
+
+    >>> import time, performative as pf
+    >>> def patient(call, attempts=5):
+    ...     for attempt in range(attempts):
+    ...         try:
+    ...             return call()
+    ...         except pf.StudyBusy:
+    ...             time.sleep(0.1 * 2**attempt)
+    ...     raise pf.StudyBusy("still busy")
+    >>> patient(lambda: "told")  # or study.tell(deployment, samples)
+    'told'
+    """
 
 
 class StudyDamaged(StudyError):
-    """The file is not what was written: it is truncated, or bits have changed."""
+    """The file is not what was written: it is truncated, or bits have changed.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pf.Study.create(f"{folder}/studies.db", "prices", method).close()
+    ...     with open(f"{folder}/studies.db", "r+b") as file:
+    ...         size = file.truncate(4096)
+    ...     try:
+    ...         study = pf.Study.open(f"{folder}/studies.db", "prices", method)
+    ...     except pf.StudyDamaged:
+    ...         print("restore the backup")
+    restore the backup
+    """
 
 
 class OtherMethod(StudyError):
-    """A study was opened with a problem or method other than its own; `differences` lists where they differ."""
+    """A study was opened with a problem or method other than its own; `differences` lists where they differ.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pf.Study.create(f"{folder}/studies.db", "prices", method).close()
+    ...     try:
+    ...         study = pf.Study.open(f"{folder}/studies.db", "prices", pf.repeated_gradient(method.problem, step=0.1))
+    ...     except pf.OtherMethod as error:
+    ...         print(error.differences)
+    ['method.step: stored 0.005, but got 0.1']
+    """
 
     def __init__(self, name: str, differences: list[str]) -> None:
         self.differences = differences
@@ -94,15 +211,48 @@ class OtherMethod(StudyError):
 
 
 class AlreadyTold(StudyError):
-    """The deployment was already reported with other samples, or was canceled; nothing was changed."""
+    """The deployment was already reported with other samples, or was canceled; nothing was changed.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     deployment = study.ask()
+    ...     told = study.tell(deployment, [[[3.0]]])
+    ...     try:
+    ...         study.tell(deployment, [[[4.0]]])
+    ...     except pf.AlreadyTold:
+    ...         print(study.history().data.values)
+    [[[3.]]]
+    """
 
 
 class NotReproduced(StudyError):
-    """Replaying the log did not reproduce what is stored."""
+    """Replaying the log did not reproduce what is stored.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     try:
+    ...         print(study.verify())
+    ...     except pf.NotReproduced:
+    ...         print("ask whether another machine computed it")
+    Replay(events=1, told=0)
+    """
 
 
 class SpecError(PerformativeError, ValueError):
-    """A description of a study has errors: `lines` has one line for each, with its key and value."""
+    """A description of a study has errors: `lines` has one line for each, with its key and value.
+
+    >>> import performative as pf
+    >>> from performative.study.spec import describe
+    >>> try:
+    ...     described = describe("name = 'prices'")
+    ... except pf.SpecError as error:
+    ...     print([line.split(":")[0] for line in error.lines])
+    ['decisions', 'loss', 'method']
+    """
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines

@@ -30,7 +30,15 @@ _AT_THE_END = (
 
 
 class Row(NamedTuple):
-    """One line of the ranking: means at the end of the budget, with half the width of their 95% intervals."""
+    """One line of the ranking: means at the end of the budget, with half the width of their 95% intervals.
+
+    >>> import performative as pf
+    >>> comparison = pf.compare("revenue", methods=["rgd", "rrm"], deployments=50, realizations=2)
+    >>> row: pf.comparison.Row = pf.comparison.ranking(comparison.results["revenue"])[0]
+    >>> mean, half = row.deployed_regret
+    >>> f"{row.rank}. {row.method}: {mean:.1f} ± {half:.1f}"
+    '1. rgd: 0.8 ± 0.2'
+    """
 
     rank: int
     method: str

@@ -26,7 +26,13 @@ VARIABLES = ("regret", "deployed_regret", "violation", "deployed_violation", "ou
 
 
 class Skipped(NamedTuple):
-    """A method that did not run on a problem, and why."""
+    """A method that did not run on a problem, and why.
+
+    >>> import performative as pf
+    >>> skipped = pf.comparison.Skipped("spam", "perfgd", reason="it needs the family of the data")
+    >>> f"{skipped.method} on {skipped.problem}: {skipped.reason}"
+    'perfgd on spam: it needs the family of the data'
+    """
 
     problem: str
     method: str
@@ -34,7 +40,15 @@ class Skipped(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The results by problem, and the methods that could not serve one."""
+    """The results by problem, and the methods that could not serve one.
+
+    >>> import performative as pf
+    >>> comparison = pf.compare("revenue", methods=["rgd", "rrm"], deployments=50, realizations=2)
+    >>> sorted(comparison.results), comparison.skipped
+    (['revenue'], [])
+    >>> comparison.results["revenue"].algorithm.values.tolist()
+    ['rgd', 'rrm']
+    """
 
     results: dict[str, xr.Dataset]
     skipped: list[Skipped]
@@ -79,7 +93,16 @@ def dataset(case: Case, records: Mapping[str, Record]) -> xr.Dataset:
 
 
 def write(comparison: Comparison, directory: Path) -> None:
-    """`<problem>.nc` for each problem, `summary.json`, `figure.png` and `figure.pdf`."""
+    """`<problem>.nc` for each problem, `summary.json`, `figure.png` and `figure.pdf`.
+
+    >>> import pathlib, tempfile
+    >>> import performative as pf
+    >>> comparison = pf.compare("revenue", methods=["rgd", "rrm"], deployments=50, realizations=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pf.comparison.write(comparison, pathlib.Path(folder))
+    ...     sorted(path.name for path in pathlib.Path(folder).iterdir())
+    ['figure.pdf', 'figure.png', 'revenue.nc', 'summary.json']
+    """
     directory.mkdir(parents=True, exist_ok=True)
     for name, dataset in comparison.results.items():
         stem = re.sub(r"[^-.,\w ]", "_", name)  # not every name can be that of a file
@@ -91,7 +114,14 @@ def write(comparison: Comparison, directory: Path) -> None:
 
 
 def summary(comparison: Comparison) -> dict[str, Any]:
-    """The rankings and the methods that did not run, as plain numbers and strings; None for numbers that are not finite."""
+    """The rankings and the methods that did not run, as plain numbers and strings; None for numbers that are not finite.
+
+    >>> import performative as pf
+    >>> comparison = pf.compare("revenue", methods=["rgd", "rrm"], deployments=50, realizations=2)
+    >>> summary = pf.comparison.summary(comparison)
+    >>> [row["rank"] for row in summary["problems"]["revenue"]][0], summary["skipped"]
+    (1, [])
+    """
     rows = {
         name: [row._asdict() | {"broke": row.broke} for row in ranking(data)]
         for name, data in comparison.results.items()

@@ -44,7 +44,9 @@ def initial_state(environment: Any, key: Array) -> WorldState:
     return environment.init(key) if signature_of(environment).carries_state else ()
 
 
-def answer(environment: Any, key: Array, theta: Array, n: int, t: Array | float, state: WorldState) -> tuple[Array, WorldState]:
+def answer(
+    environment: Any, key: Array, theta: Array, n: int, t: Array | float, state: WorldState
+) -> tuple[Array, WorldState]:
     """n samples (n, k) at θ in round t, and the next state."""
     signature = signature_of(environment)
     extra: dict[str, Any] = {"t": t} if signature.takes_round else {}

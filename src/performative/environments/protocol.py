@@ -131,12 +131,17 @@ def risk_of(problem: Problem, environment: Any, steps: int | None = None) -> Dec
     return environment.risk(problem, steps) if steps else environment.risk(problem)
 
 
-@in_float64
-def decoupled_risk(problem: Problem, environment: Any) -> DecoupledRisk:
-    """The decoupled risk of a world whose truth is known; any other world is refused."""
+def require_known(environment: Any) -> None:
+    """Refuse a world whose truth is not known."""
     if not knows_risk(environment):
         raise TypeError(
             f"`environment` must be one whose truth is known, such as performative.LocationFamily, but got {environment!r}"
         )
+
+
+@in_float64
+def decoupled_risk(problem: Problem, environment: Any) -> DecoupledRisk:
+    """The decoupled risk of a world whose truth is known; any other world is refused."""
+    require_known(environment)
     check_fits(environment, problem)
     return risk_of(problem, environment)

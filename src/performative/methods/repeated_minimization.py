@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from performative.environments.protocol import Environment, decoupled_risk
+from performative.environments.protocol import Environment, decoupled_risk, require_known
 from performative.methods.options import feasible_parts
 from performative.methods.protocol import State, checked
 from performative.numerics.arrays import as_field
@@ -35,6 +35,8 @@ def repeated_minimization(
     >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]))
     >>> method = pf.repeated_minimization(problem, samples=50)
     """
+    if environment is not None:
+        require_known(environment)
     problem, start = feasible_parts(problem, start, environment)
     return RepeatedMinimization(
         problem=problem,

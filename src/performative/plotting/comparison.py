@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 
 def comparison_figure(results: Mapping[str, xr.Dataset]) -> Figure:
-    """For each problem, the regret per deployment of every method as deployments grow: the mean and a 10–90% band."""
+    """For each problem, the regret per deployment of every method as deployments grow: the mean and a 10–90% band.
+
+    >>> import performative as pf
+    >>> comparison = pf.compare("revenue", methods=["rgd", "rrm"], deployments=50, realizations=2)
+    >>> figure = pf.plotting.comparison_figure(comparison.results)
+    >>> [axes.get_title(loc="left") for axes in figure.axes]  # a panel for each problem, and the legend
+    ['revenue', '']
+    """
     from matplotlib.figure import Figure
 
     methods = list(dict.fromkeys(str(name) for dataset in results.values() for name in dataset.algorithm.values))

@@ -34,6 +34,15 @@ def runs_figure(dataset: xr.Dataset) -> Figure:
     """The paper's four panels for a dataset of `simulate` or `reproduce`, and what all deployments cost.
 
     Panels are relative where the dataset is. A panel without a finite number is left empty and says so.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    >>> market = pf.LocationFamily(pf.Gaussian([4.0], [[0.1]]), [[-1.0]])
+    >>> runs = pf.simulate({"apda": pf.apda(problem, warmup=10)}, market, rounds=20, realizations=3)
+    >>> figure = pf.plotting.runs_figure(runs)
+    >>> figure.axes[0].get_title(loc="left")
+    '(a) regret  Reg(t) / t'
     """
     from matplotlib.figure import Figure
 

@@ -16,7 +16,17 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1, 1, 1)))
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure without dates, so that the same data give the same file."""
+    """Write a figure without dates, so that the same data give the same file.
+
+    >>> import pathlib, tempfile, performative as pf
+    >>> from matplotlib.figure import Figure
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first, second = (pathlib.Path(folder, name) for name in ("first.pdf", "second.pdf"))
+    ...     for path in (first, second):
+    ...         pf.plotting.save(Figure(), path)
+    ...     first.read_bytes() == second.read_bytes()
+    True
+    """
     import matplotlib as mpl
 
     without_date: dict[str, Any] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}

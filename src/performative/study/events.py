@@ -22,7 +22,20 @@ _PROBED = "probed: "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Created:
-    """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`."""
+    """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     study.cancel(study.ask(), "the shop was closed")
+    ...     study.note("a holiday")
+    ...     events = list(study.events())
+    >>> isinstance(events[0], pf.study.Created), float(events[0].identity["method.step"])
+    (True, 0.005)
+    >>> [event.kind for event in events]
+    ['create', 'ask', 'cancel', 'note']
+    """
 
     kind: ClassVar[str] = "create"
     number: int
@@ -40,6 +53,15 @@ class Asked:
     """`decisions` (b, d) were asked for around θ_t = `decision`; `constraint_values` (b, m) are their g, `multipliers` is λ_t.
 
     `attempt` counts the canceled deployments of the same round.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     deployment = study.ask()
+    ...     asked = [event for event in study.events() if isinstance(event, pf.study.Asked)]
+    >>> asked[0].number == deployment.id, asked[0].round, asked[0].decisions.tolist()
+    (True, 1, [[0.0]])
     """
 
     kind: ClassVar[str] = "ask"
@@ -59,6 +81,15 @@ class Observed:
     """`samples` (b, n, k) were reported for a deployment, which led to `round`, `decision` and `multipliers`.
 
     `columns` are the names of the k numbers, if known. The first such event also has the loss at `probes` like the data.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     told = study.tell(study.ask(), [[[3.0]]])
+    ...     observed = [event for event in study.events() if isinstance(event, pf.study.Observed)]
+    >>> observed[0].deployment, observed[0].samples.tolist(), observed[0].decision.tolist()
+    (1, [[[3.0]]], [0.015])
     """
 
     kind: ClassVar[str] = "tell"
@@ -76,7 +107,12 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Canceled:
-    """A deployment could not be carried out."""
+    """A deployment could not be carried out.
+
+    >>> import performative as pf
+    >>> pf.study.Canceled(number=2, at=0.0, deployment=1, reason="the shop was closed").reason
+    'the shop was closed'
+    """
 
     kind: ClassVar[str] = "cancel"
     number: int
@@ -87,7 +123,12 @@ class Canceled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """A note was written into the log."""
+    """A note was written into the log.
+
+    >>> import performative as pf
+    >>> pf.study.Noted(number=3, at=0.0, text="a holiday").text
+    'a holiday'
+    """
 
     kind: ClassVar[str] = "note"
     number: int

@@ -33,6 +33,16 @@ class Status(NamedTuple):
     standard errors. `now`, `stable` and `optimum` are the current decision, the stable point and the optimum of the estimated
     world, with predicted risks; None before anything was reported, and where the solver finds none. `exploration_cost` is the
     predicted risk of all deployments less that of the decisions they explored around, added up.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     status: pf.study.Status = study.status()
+    >>> print(status)
+    study prices: round 1, 0 deployments told
+    decision   [0]
+    next: ask for the next decisions
     """
 
     name: str

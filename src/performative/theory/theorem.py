@@ -53,7 +53,17 @@ class Constants:
     `effect_error` ‖A‖²_F. `gain` is (K₁, K₂) of Lemma 4 and `gain_spread` what n base samples add to K₁, over √n.
     `multipliers` is ‖λ*‖.
 
-    `pf.theory.constants` computes them; its example shows what they are for.
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> problem = pf.Problem(
+    ...     lambda theta, z: jnp.sum((theta - z) ** 2), pf.Ball(1.0), [pf.constraints.Linear([1.0, 1.0], 0.5, name="cap")]
+    ... )
+    >>> environment = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [0.1, 0.1]), effect=[[0.2, 0.0], [0.0, 0.2]])
+    >>> constants: pf.theory.Constants = pf.theory.constants(problem, environment)
+    >>> constants.radius, constants.evidence["radius"]
+    (1.0, 'sup ‖θ‖ over Ball')
+    >>> [item.name for item in constants.needed if item.holds is False], constants.settings(10_000)["step"]
+    ([], 0.01)
     """
 
     decision_convexity: float
