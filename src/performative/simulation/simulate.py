@@ -79,10 +79,10 @@ def simulate(
 
     Returns:
         A dataset with dimensions ([variant,] algorithm, realization, t[, constraint | coordinate]) and the variables `regret`,
-        `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`, `decision`,
-        `multipliers` at the recorded rounds, and `failed` ([variant,] algorithm, realization), the first recorded round whose
-        iterates were not finite, 0 if none. Each variable describes itself in its attributes; those of the dataset hold
-        everything needed to run it again.
+        `violation`, `violation_positive`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`,
+        `deployments`, `decision`, `multipliers` at the recorded rounds, and `failed` ([variant,] algorithm, realization), the
+        first recorded round whose iterates were not finite, 0 if none. Each variable describes itself in its attributes;
+        those of the dataset hold everything needed to run it again.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue

@@ -70,12 +70,13 @@ def _excess(problem: Problem, environment: KnownWorld, optimum: Solution, steps:
 class Tally:
     """Running sums over the rounds of one method; their size does not depend on the number of rounds.
 
-    `deployed_violation` holds the largest violation of each constraint so far, `outside` the largest distance of a deployment
-    from Θ, `decision` the last θ_t.
+    `violation` sums g(θ_t) and `violation_positive` g(θ_t)⁺; `deployed_violation` holds the largest violation of each constraint
+    so far, `outside` the largest distance of a deployment from Θ, `decision` the last θ_t.
     """
 
     regret: Array
     violation: Array
+    violation_positive: Array
     deployed_regret: Array
     deployed_violation: Array
     outside: Array
@@ -87,7 +88,7 @@ class Tally:
         """Before anything is deployed."""
         zero = jnp.zeros(())
         nothing = jnp.zeros(len(truth.problem.constraint_names))
-        return Tally(zero, nothing, zero, nothing, zero, zero, decision)
+        return Tally(zero, nothing, nothing, zero, nothing, zero, zero, decision)
 
     def after_round(self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array) -> Tally:
         """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `wanted` samples each.
@@ -103,9 +104,11 @@ class Tally:
             if truth.decisions is not None:
                 apart = decision - truth.decisions.project(decision)
                 outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
+        g = truth.problem.g(theta)
         return Tally(
             regret=self.regret + weight * excess(theta),
-            violation=self.violation + weight * truth.problem.g(theta),
+            violation=self.violation + weight * g,
+            violation_positive=self.violation_positive + weight * jnp.maximum(g, 0.0),
             deployed_regret=self.deployed_regret + deployed,
             deployed_violation=worst,
             outside=outside,
@@ -122,6 +125,7 @@ def record(truth: Truth, tally: Tally, state: Any, effect: Array | None, t: Arra
     recorded = {
         "regret": tally.regret / t,
         "violation": tally.violation / t,
+        "violation_positive": tally.violation_positive / t,
         "deviation": jnp.full((), jnp.nan),
         "estimation_error": jnp.full((), jnp.nan),
         "deployed_regret": tally.deployed_regret / tally.deployments,
