@@ -13,7 +13,7 @@ from performative.theory.estimation import (
     parameter_error_fourth,
     sequence,
 )
-from performative.theory.framework import regret, violation
+from performative.theory.framework import regret, violation, violation_without_slater
 from performative.theory.gradient import effect_gain, gradient_error
 from performative.theory.noise import Noise, noise_constants
 from performative.theory.problem_constants import constants
@@ -47,4 +47,5 @@ __all__ = [
     "sensitivity",
     "sequence",
     "violation",
+    "violation_without_slater",
 ]
