@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import performative as pf
+from performative.comparison.contenders import scale_of
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -140,18 +143,31 @@ def test_tables_of_safe_apda_show_what_its_benchmark_wrote(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import safe
 
-    written = {
-        name: json.loads((ROOT / "docs" / "safe" / f"{name}.json").read_text()) for name in ("main", "others", "parts")
-    }
+    written = {name: safe.written(name) for name in ("main", "others", "parts", "probes")}
     text = (ROOT / "docs" / "safe.md").read_text()
-    assert safe.table(written["main"]) in text
-    assert safe.table(written["main"]) in (ROOT / "README.md").read_text()
-    assert safe.table(written["others"]) in text
+    assert safe.table(written["main"], written["probes"]) in text
+    assert safe.table(written["main"], written["probes"]) in (ROOT / "README.md").read_text()
+    assert safe.table(written["others"], written["probes"]) in text
     assert safe.parts_table(written["parts"]) in text
     for name, row in written["main"].items():
         assert row["ratio"] >= safe.TARGETS[name.split(",")[0]]
         assert row["violation"] <= 1e-12
         assert row["exponent"] <= -0.4
+        assert written["probes"][name]["deployments"] == row["deployments"]
+
+
+def test_scaled_probes_are_those_of_the_comparison(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import safe
+
+    case = pf.problems.get("portfolio")
+    method = safe.scaled(pf.apda(case.problem, shift=case.shift, effect=case.prior))
+    assert (
+        float(method.exploration.scale)
+        == scale_of(case, 1000).reach
+        == safe.written("probes")["portfolio, ε = 1"]["exploration"]
+    )
+    assert method.estimator.effects.probe == float(method.exploration.scale)
 
 
 def test_the_results_of_the_comparison_are_those_that_were_printed(monkeypatch):

@@ -45,10 +45,9 @@ from performative import theory
                 constraint_bound=1,
                 constraint_lipschitz=1,
                 lipschitz=1,
-                control=5,
-                a=2.0,
+                control=4,
             ),
-            "`a` must lie in",
+            "must lie in the interval",
         ),
     ],
 )

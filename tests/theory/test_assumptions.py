@@ -14,10 +14,11 @@ import pytest
 import performative as pf
 from performative import theory
 from performative.numerics.precision import precise
-from performative.problems import portfolio
+from performative.problems import portfolio, regression
 from performative.theory.assumptions import assumptions
 from performative.theory.gain import gain
 from performative.theory.landscape import Landscape
+from performative.theory.slater import Slater
 
 
 def world(dimension=2):
@@ -41,6 +42,22 @@ def test_the_experiments_fail_the_assumptions_that_they_fail():
     with precise():
         jacobian = np.asarray(jax.jacobian(instance.truth.g)(jnp.asarray(corner)))
     assert constants.constraint_lipschitz == pytest.approx(np.linalg.norm(jacobian, 2), rel=1e-6)
+
+
+def test_the_regression_has_no_interval_for_delta_within_half_a_billion_rounds():
+    """Slip 13: two tasks that share an edge, R/√2 from 0 on opposite sides, have ‖∇g‖ = 4R, and T ≥ 32·(4R)² is needed."""
+    instance = regression.instance(0, 0, 1.0, 1000)
+    close = instance.truth.constraints[0]
+    i, j = close.pairs[int(np.flatnonzero(close.active)[0])]
+    theta = np.zeros((regression.TASKS, 3))
+    theta[i, 0], theta[j, 0] = regression.RADIUS / np.sqrt(2), -regression.RADIUS / np.sqrt(2)
+    with precise():
+        steepest = float(jnp.linalg.norm(jax.jacobian(instance.truth.g)(jnp.asarray(theta.reshape(-1))), 2))
+    assert steepest >= 4 * regression.RADIUS * (1 - 1e-12)
+    assert theory.least_horizon(steepest) >= 512_000_000
+    for step in (5e-3, 1e-3):  # of the experiment, and 1/√T at T = 10⁶
+        with pytest.raises(ValueError, match="32 step² lipschitz² <= 1"):
+            theory.control_interval(step, steepest)
 
 
 def test_what_is_unbounded_is_said():
@@ -74,7 +91,8 @@ def judged(problem, environment, dimension):
     with precise():
         landscape = Landscape(problem, environment, dimension, seed=0)
         values, evidence = collections.defaultdict(lambda: 1.0), collections.defaultdict(str)
-        return landscape, {item.name: item for item in assumptions(landscape, values, evidence)}
+        slack = Slater(True, np.zeros(dimension), 1.0, "")
+        return landscape, {item.name: item for item in assumptions(landscape, values, evidence, slack)}
 
 
 def test_kinks_are_not_taken_for_smooth():

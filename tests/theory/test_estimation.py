@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,18 +28,41 @@ def test_lemma_e1_by_simulation(dimension, width, seed, share):
     after = error - zeta * np.einsum("nk,nd->nkd", u @ error.T - w, u)
     squared = np.sum(after**2, axis=(1, 2))
     kappa = theory.noise_constants("gaussian", dimension)
-    exact = (1 - kappa.kappa1 * zeta * (2 - zeta * kappa.kappa3)) * np.sum(error**2)
-    exact += 2 * zeta**2 * kappa.kappa2 * np.trace(sigma)
+    exact = theory.one_step(np.sum(error**2), zeta, kappa, np.trace(sigma))
     assert abs(squared.mean() - exact) <= 5.5 * squared.std() / math.sqrt(n)
 
 
 @few
-@given(st.floats(0, 10), st.floats(0.01, 10), st.floats(2, 50))
+@given(st.floats(0, 10), st.floats(0.01, 10), st.floats(0, 50))
 def test_lemma_e2_the_sequence(first, alpha, t0):
-    limit, value = max((1 + t0) * first, alpha), first
+    """The largest sequence that stays ≥ 0, for every t₀ ≥ 0."""
+    value = first
     for t in range(1, 200):
-        assert value <= limit / (t + t0) * (1 + 1e-12)
-        value = (1 - 2 / (t + t0)) * value + alpha / (t + t0) ** 2
+        assert value <= theory.sequence(t, first, alpha, t0) * (1 + 1e-12)
+        value = max((1 - 2 / (t + t0)) * value + alpha / (t + t0) ** 2, 0.0)
+
+
+def test_the_printed_lemma_e2_is_broken_where_its_offset_is_small():
+    """Slip 24: S₁ = 0, α = 1 make S₂ = 1/(1 + t₀)², more than the printed 1/(2 + t₀) just for t₀ < (√5 − 1)/2."""
+    golden = (math.sqrt(5) - 1) / 2
+    for t0, breaks in ((0.0, True), (golden - 1e-6, True), (golden + 1e-6, False), (2.0, False)):
+        second = 1 / (1 + t0) ** 2
+        assert (second > theory.sequence(2, 0.0, 1.0, t0, as_printed=True)) is breaks
+        assert second <= theory.sequence(2, 0.0, 1.0, t0) * (1 + 1e-12)
+    assert theory.sequence(2, 0.0, 1.0, 0.0, as_printed=True) == 0.5
+
+
+def test_the_offset_of_lemma_d1_is_at_least_two():
+    """κ₃ ≥ E‖u‖² ≥ dκ₁, so that t₀ = 2κ₃/κ₁ ≥ 2d and slip 24 does not reach Lemma D1."""
+    for name in ("gaussian", "rademacher", "sphere"):
+        for dimension in (1, 3, 10):
+            noise = theory.noise_constants(name, dimension)
+            assert 2 * noise.kappa3 / noise.kappa1 >= 2 * dimension * (1 - 1e-12)
+
+
+def test_lemma_e1_refuses_a_step_that_is_too_large():
+    with pytest.raises(ValueError, match="`0 < step < 2/κ₃` must hold"):
+        theory.one_step(1.0, 0.5, theory.noise_constants("gaussian", 2), 1.0)
 
 
 def test_lemma_d1_by_simulation():

@@ -42,10 +42,15 @@ def test_lemma_3_holds_for_any_gradient_error(seed, rounds, size):
         theta = moved / max(1.0, np.linalg.norm(moved))
     arguments = {
         "convexity": 1.0, "radius": 1.0, "constraint_bound": 1 + abs(bound), "constraint_lipschitz": 1.0,
-        "lipschitz": 1 + np.linalg.norm(best), "control": delta, "multipliers": optimum[2],
+        "lipschitz": 1 + np.linalg.norm(best), "control": delta,
     }  # fmt: skip
-    assert regret <= theory.regret(rounds, error, **arguments)
-    assert violation <= theory.violation(rounds, error, **arguments)
+    assert (
+        regret
+        <= theory.regret(rounds, error, **arguments)
+        <= theory.regret(rounds, error, as_printed=True, **arguments)
+    )
+    assert violation <= theory.violation(rounds, error, multipliers=optimum[2], **arguments)
+    assert violation <= theory.violation_without_slater(rounds, error, **arguments)
 
 
 def optimum_in_ball(best, slope, bound):
@@ -71,9 +76,12 @@ def test_the_printed_violation_bound_is_broken_by_a_run():
         "convexity": 1.0, "radius": 1.0, "constraint_bound": 1 - width**2, "constraint_lipschitz": 2.0, "lipschitz": 2.0,
         "control": options["control"],
     }  # fmt: skip
-    printed = theory.violation(rounds, 0.0, as_printed=True, **arguments)
+    printed = theory.violation(rounds, 0.0, multipliers=multiplier, as_printed=True, **arguments)
     corrected = theory.violation(rounds, 0.0, multipliers=multiplier, **arguments)
     assert printed < sums < corrected
+    assert theory.violation(rounds, 0.0, multipliers=0.0, **arguments) < sums  # so λ* is no option that may be left out
+    with pytest.raises(TypeError, match="multipliers"):
+        theory.violation(rounds, 0.0, **arguments)
 
 
 def exact_gradient_run(gradient, problem, rounds, step, control):
@@ -90,8 +98,7 @@ def exact_gradient_run(gradient, problem, rounds, step, control):
         return float(jax.jit(lambda: jax.lax.scan(round_, start, None, length=rounds)[0][2])())
 
 
-@pytest.mark.parametrize("bound", [theory.regret, theory.violation])
-def test_bounds_refuse_what_lemma_3_does_not_cover(bound):
+def test_bounds_refuse_what_lemma_3_does_not_cover():
     arguments = {
         "convexity": 1.0,
         "radius": 1.0,
@@ -100,10 +107,11 @@ def test_bounds_refuse_what_lemma_3_does_not_cover(bound):
         "lipschitz": 1.0,
     }
     with pytest.raises(ValueError, match="`multipliers` must be a number >= 0"):
-        bound(100, 0.0, control=1.0, multipliers=-1.0, **arguments)
-    if bound is theory.violation:
-        with pytest.raises(ValueError, match="`step` must be left out with `as_printed=True`"):
-            bound(100, 0.0, control=1.0, step=0.1, as_printed=True, **arguments)
+        theory.violation(100, 0.0, control=1.0, multipliers=-1.0, **arguments)
+    with pytest.raises(ValueError, match="`multipliers` must be finite"):
+        theory.violation(100, 0.0, control=1.0, multipliers=math.inf, **arguments)
+    with pytest.raises(ValueError, match="`step` must be left out with `as_printed=True`"):
+        theory.violation(100, 0.0, control=1.0, multipliers=0.0, step=0.1, as_printed=True, **arguments)
 
 
 def test_the_interval_for_delta():

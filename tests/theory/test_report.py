@@ -20,7 +20,16 @@ def test_the_command_reports_on_a_problem_file(tmp_path):
     result = CliRunner().invoke(app, ["check", str(path), "--rounds", "10"], env={"COLUMNS": "100"})
     assert result.exit_code == 0, result.output
     # PR = 0.64‖θ‖² + …, and ∇g is the constant (1, 1): γ = 1.28, L_g² = 2.
-    for text in ("γ", "1.28", "exact: ‖∇g‖ is constant", "T ≥ 32 L_g² = 64", "fails", "holds", "ζ_t = 2/(1·t + 8)"):
+    for text in (
+        "γ",
+        "1.28",
+        "proved: ‖∇g‖ is constant",
+        "These bounds are proved",
+        "T ≥ 32 L_g² = 64",
+        "fails",
+        "holds",
+        "ζ_t = 2/(1·t + 8)",
+    ):
         assert text in result.output
     assert "Steps for T = 64" in result.output  # the least T that the theorem applies to
 
@@ -34,3 +43,33 @@ def test_the_command_refuses_what_is_no_problem(tmp_path, text, message):
         path.write_text(text)
     with pytest.raises(ValueError, match=message):
         load(str(path))
+
+
+def test_the_command_says_what_is_only_estimated(tmp_path):
+    """The spread of the gradient over a Gaussian base is an average over draws: the bounds made of it are no proof."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import jax.numpy as jnp, numpy as np, performative as pf\n"
+        "problem = pf.Problem(lambda theta, z: jnp.sum(theta**2 * (1 + 0.1 * z[0]) - theta * z[1]), pf.Ball(1.0), "
+        "[pf.constraints.Linear([1.0], 0.2, name='cap')])\n"
+        "shift = lambda effect, theta: jnp.concatenate([jnp.zeros(1), effect * theta])\n"
+        "environment = pf.LocationFamily(pf.Gaussian(np.ones(2), 0.1 * np.ones(2)), [0.2], shift)\n"
+    )
+    result = CliRunner().invoke(app, ["check", str(path), "--rounds", "1000"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert "estimated: ∇ℓ(θ; Z₀ + Aθ) is affine in θ" in result.output
+    assert "These bounds are estimated, not proved: uniform_variance is estimated." in result.output
+
+
+def test_the_command_falls_back_where_slaters_condition_fails(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import jax.numpy as jnp, performative as pf\n"
+        "problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum((theta - 1.0) ** 2), pf.Ball(1.0), "
+        "[pf.constraints.Quadratic([[1.0]], 0.0)])\n"
+        "environment = pf.LocationFamily(pf.Gaussian(0.0, 0.0), [[0.0]])\n"
+    )
+    result = CliRunner().invoke(app, ["check", str(path), "--rounds", "1000000"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert "Slater's condition fails: the violation is only O(T^(3/4))" in result.output
+    assert "each average violation at most 0.2615" in result.output

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 from scipy.stats import wasserstein_distance
 from theorem_model import ACTIVE, model
 
@@ -30,6 +31,20 @@ def test_lemma_1_the_distance_of_two_answers(seed):
     epsilon = theory.sensitivity(effect)
     assert distance == pytest.approx(abs(effect[0] @ (one - other)), rel=1e-9, abs=1e-12)
     assert distance <= epsilon * np.linalg.norm(one - other) * (1 + 1e-12)
+
+
+def test_lemma_a1_the_distance_is_the_shift():
+    """W₁ of two answers in the plane, by an optimal assignment of 60 samples, is ‖A(θ − θ')‖."""
+    random = np.random.default_rng(0)
+    effect, base = random.normal(size=(2, 3)), random.normal(size=(60, 2))
+    for _ in range(5):
+        one, other = random.normal(size=(2, 3))
+        costs = np.linalg.norm((base + effect @ one)[:, None] - (base + effect @ other)[None], axis=2)
+        distance = costs[linear_sum_assignment(costs)].mean()
+        assert distance == pytest.approx(theory.distance(effect, one, other), rel=1e-9)
+        assert distance <= theory.sensitivity(effect) * np.linalg.norm(one - other) * (1 + 1e-12)
+    mu, shift = np.array([[3.0, 4.0]]), lambda mu, theta: jnp.sum(mu * theta.reshape(1, 2), axis=1)
+    assert theory.distance(mu, [1.0, 0.0], [0.0, 0.0], shift) == pytest.approx(3.0)
 
 
 def test_sensitivity_of_a_structured_effect():
@@ -82,6 +97,15 @@ def test_lemma_2_smoothness_of_the_whole_loss_leaves_nothing():
         beta = np.linalg.eigvalsh(whole)[-1]
         in_theta, in_data = np.linalg.eigvalsh(whole[:2, :2])[0], np.linalg.eigvalsh(whole[2:, 2:])[0]
         assert in_theta - beta**2 / in_data <= 0
+
+
+def test_assumption_1_can_be_met_with_the_smoothness_of_one_gradient():
+    """Slip 18: ½θ² + 0.3θz + 2z² has γ_θ = 1, γ_Z = 4 and ∇_θℓ = θ + 0.3z, whose β is √1.09."""
+    hessian = np.array([[1.0, 0.3], [0.3, 4.0]])
+    of_decisions = np.linalg.norm(hessian[0])
+    assert of_decisions < 1.05
+    assert hessian[0, 0] - of_decisions**2 / hessian[1, 1] > 0
+    assert hessian[0, 0] - np.linalg.norm(hessian, 2) ** 2 / hessian[1, 1] < 0  # of the whole loss
 
 
 @pytest.fixture(scope="module")

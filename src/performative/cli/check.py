@@ -53,6 +53,7 @@ _SYMBOLS = {
     "least_response": "σ_min(A)",
     "effect_error": "‖A‖²_F",
     "multipliers": "‖λ*‖",
+    "duality_gap": "gap of λ*",
 }
 _MARKS = {True: "[green]holds[/]", False: "[red]fails[/]", None: "[yellow]undecided[/]"}
 
@@ -77,7 +78,7 @@ def show(name: str, report: Report, console: Console | None = None) -> None:
     first, second = constants.gain
     table.add_row("K₁, K₂", f"{first:.4g}, {second:.4g}", constants.evidence["gain"])
     kappa = constants.noise
-    table.add_row("κ₁, κ₂, κ₃", f"{kappa.kappa1:g}, {kappa.kappa2:g}, {kappa.kappa3:g}", "Gaussian probes, exact")
+    table.add_row("κ₁, κ₂, κ₃", f"{kappa.kappa1:g}, {kappa.kappa2:g}, {kappa.kappa3:g}", "proved: Gaussian probes")
     console.print(table)
     table = Table(title="assumptions", **style)
     for column in ("", "assumption", "evidence"):
@@ -95,6 +96,9 @@ def show(name: str, report: Report, console: Console | None = None) -> None:
         console.print(f"No bound at T = {report.rounds:,}: {report.reason}.")
     else:
         undecided = [item.name for item in constants.needed if item.holds is None]
+        if not report.slater:
+            undecided = [name for name in undecided if name != "Slater"]
+            console.print("Slater's condition fails: the violation is only O(T^(3/4)), whatever the multipliers.")
         condition = f"If the undecided assumptions hold ({', '.join(undecided)}), the" if undecided else "The"
         bounds, rounds = report.bounds, report.bounds.rounds
         on_violation = (
@@ -105,6 +109,10 @@ def show(name: str, report: Report, console: Console | None = None) -> None:
             f"gradient at most {bounds.gradient_error / rounds:.4g} and of the effect at most "
             f"{bounds.parameter_error / rounds:.4g}."
         )
+        if bounds.proved:
+            console.print("These bounds are proved, up to rounding.")
+        else:
+            console.print(f"These bounds are estimated, not proved: {', '.join(bounds.doubts)}.")
     if name in EXPERIMENTS:
         console.print(
             "The paper's settings are outside the theorem: η = 0.005, ζ_t = 1/(t + 10), and δ = 1, below its interval."

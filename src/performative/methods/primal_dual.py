@@ -1,4 +1,4 @@
-"""The robust primal-dual framework, for any approximate gradient of the performative risk (Algorithm 1, lines 9–11)."""
+"""The robust primal-dual framework, for any approximate gradient of the performative risk (Algorithm 1, lines 9–12)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PrimalDual:
 
     @in_float64
     def tell(self, state: State[object], decisions: Array, samples: Array) -> State[object]:
-        """Lines 7 to 11: improve the belief, then one primal and one dual step from θ_t, λ_t."""
+        """Lines 7 to 12: improve the belief, then one primal and one dual step from θ_t, λ_t."""
         decisions, samples = checked(self.problem, decisions, samples)
         self.estimator.check(state.belief, decisions, samples)
         return _advance(self, state, decisions, samples)
@@ -94,7 +94,8 @@ class PrimalDual:
         gradient = self.estimator.gradient(self.problem, belief, theta)  # line 8
         lagrangian_gradient = gradient + self.problem.pullback(theta, lam)  # line 9
         next_theta = self.problem.decisions.project(theta - eta * lagrangian_gradient)  # line 10
-        next_lam = jnp.maximum(lam + eta * (self.problem.g(theta) - delta * eta * lam), 0.0)  # line 11
+        dual_gradient = self.problem.g(theta) - delta * eta * lam  # line 11
+        next_lam = jnp.maximum(lam + eta * dual_gradient, 0.0)  # line 12
         return State(t + 1, next_theta, next_lam, belief)
 
     def _origin(self) -> Array:

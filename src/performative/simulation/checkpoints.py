@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ from performative import __version__
 from performative.provenance import describe
 from performative.simulation.engine import Batch
 from performative.simulation.jobs import Job, Piece, Recorded
+from performative.truth.metrics import Tally
 
 
 def finished_so_far(job: Job) -> Piece | None:
@@ -28,7 +30,8 @@ def finished_so_far(job: Job) -> Piece | None:
 def fingerprint(job: Job) -> str:
     """A digest of everything the result of a job depends on, except the machine."""
     described = [describe([world.methods, world.environment, world.truth]) for row in job.worlds for world in row]
-    whole = [__version__, jax.__version__, described, list(job.realizations), job.seed, job.rounds]
+    sums = [field.name for field in dataclasses.fields(Tally)]
+    whole = [__version__, jax.__version__, sums, described, list(job.realizations), job.seed, job.rounds]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
 

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-_DIMENSIONS = {"violation": ("constraint",), "decision": ("coordinate",), "multipliers": ("constraint",)}
+_DIMENSIONS = {
+    "violation": ("constraint",),
+    "violation_positive": ("constraint",),
+    "decision": ("coordinate",),
+    "multipliers": ("constraint",),
+}
 
 
 def _meaning(long_name: str, description: str, units: str | None = None) -> dict[str, str]:
@@ -41,6 +46,10 @@ VARIABLES = {
     "violation": _meaning(
         "violation Vio(t)/t",
         "Mean over rounds 1..t of g(θ_s), signed: rounds inside a constraint cancel rounds outside it.",
+    ),
+    "violation_positive": _meaning(
+        "positive violation Σ g(θ_s)⁺/t",
+        "Mean over rounds 1..t of max(g(θ_s), 0): no round inside a constraint cancels one outside it.",
     ),
     "deviation": _meaning(
         "deviation ‖θ_t − θ_PO‖²", "Squared Euclidean distance of θ_t from the performative optimum."

@@ -6,12 +6,19 @@ derives the differences.
 
 from performative.steps import control_interval, least_horizon
 from performative.theory.assumptions import Assumption
-from performative.theory.estimation import parameter_error, parameter_error_at, parameter_error_fourth
-from performative.theory.framework import regret, violation
+from performative.theory.estimation import (
+    one_step,
+    parameter_error,
+    parameter_error_at,
+    parameter_error_fourth,
+    sequence,
+)
+from performative.theory.framework import regret, violation, violation_without_slater
 from performative.theory.gradient import effect_gain, gradient_error
 from performative.theory.noise import Noise, noise_constants
 from performative.theory.problem_constants import constants
-from performative.theory.risk import least_response, risk_convexity, risk_lipschitz, sensitivity
+from performative.theory.risk import distance, least_response, risk_convexity, risk_lipschitz, sensitivity
+from performative.theory.saddle import dual_gradient, primal_gradient, saddle_gap
 from performative.theory.theorem import Bounds, Constants
 
 __all__ = [
@@ -21,17 +28,24 @@ __all__ = [
     "Noise",
     "constants",
     "control_interval",
+    "distance",
+    "dual_gradient",
     "effect_gain",
     "gradient_error",
     "least_horizon",
     "least_response",
     "noise_constants",
+    "one_step",
     "parameter_error",
     "parameter_error_at",
     "parameter_error_fourth",
+    "primal_gradient",
     "regret",
     "risk_convexity",
     "risk_lipschitz",
+    "saddle_gap",
     "sensitivity",
+    "sequence",
     "violation",
+    "violation_without_slater",
 ]

@@ -10,14 +10,17 @@ import numpy as np
 
 from performative.numerics.precision import precise
 from performative.solvers.derivatives import constraint_curvature
+from performative.theory.evidence import is_proved
 from performative.theory.landscape import STARTS, Landscape
 from performative.theory.moments import is_isometric
 from performative.theory.risk import risk_convexity
+from performative.theory.slater import Slater
 
 NEEDED = (
     "2: Θ bounded",
     "3: g convex",
     "3: g Lipschitz and bounded",
+    "Slater",
     "4: gradient variance",
     "5: injected noise",
     "location family",
@@ -43,11 +46,14 @@ class Assumption(NamedTuple):
     evidence: str
 
 
-def assumptions(landscape: Landscape, values: dict[str, float], evidence: dict[str, str]) -> tuple[Assumption, ...]:
-    """Every assumption of the paper, judged by the constants `values` and the `evidence` for them."""
+def assumptions(
+    landscape: Landscape, values: dict[str, float], evidence: dict[str, str], slack: Slater
+) -> tuple[Assumption, ...]:
+    """Every assumption of the paper and Slater's condition, judged by the constants `values` and the `evidence` for them."""
     return (
         *_of_the_loss(landscape, values, evidence),
         *_of_the_constraints(landscape, values, evidence),
+        Assumption("Slater", "g(θ) < 0 for some θ ∈ Θ, so that λ* exists", slack.holds, slack.evidence),
         *_of_the_risk(landscape, values, evidence),
     )
 
@@ -105,7 +111,7 @@ def _of_the_risk(landscape: Landscape, c: dict[str, float], how: dict[str, str])
         Assumption("5: injected noise", "excites every direction", True, "Gaussian probes: κ in closed form"),
         Assumption("location family", "Z = Z₀ + Aθ, Â as large as A", isometric,
                    f"σ_max(A) = {c['sensitivity']:.4g}" + ("" if isometric else scale)),
-        Assumption("PR strongly convex", "γ > 0, what the proof needs of Assumption 1", _is_positive(c, how, "convexity"),
+        Assumption("PR strongly convex", "γ > 0, what Lemma 3 needs of Assumption 1", _is_positive(c, how, "convexity"),
                    f"γ = {c['convexity']:.4g} ({how['convexity']}); Lemma 2 gives at least {lemma_2:.4g}"),
         Assumption("Lemma 4: quadratic in Z", "∇P̂R is quadratic in the effect",
                    True if landscape.degree_in_data <= 2 else None, how["gain"]),
@@ -113,10 +119,10 @@ def _of_the_risk(landscape: Landscape, c: dict[str, float], how: dict[str, str])
 
 
 def _is_positive(values: dict[str, float], evidence: dict[str, str], name: str) -> bool | None:
-    """Whether a constant is positive. Yes only if it is exact; a value that a search reached can still say no."""
+    """Whether a constant is positive. Yes only if that is proved; a value that a search reached can still say no."""
     if not math.isfinite(values[name]):
         return None
-    return (True if evidence[name].startswith("exact") else None) if values[name] > ZERO else False
+    return (True if is_proved(evidence[name]) else None) if values[name] > ZERO else False
 
 
 def _convex_constraints(landscape: Landscape) -> tuple[bool | None, str]:

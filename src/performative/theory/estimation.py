@@ -1,4 +1,4 @@
-"""Lemma D1: how fast the estimate of the effect approaches the effect.
+"""Lemmas D1, E1 and E2: how fast the estimate of the effect approaches the effect.
 
 D_t = Â_t − A is the parameter error, Σ the covariance of the base.
 """
@@ -17,6 +17,38 @@ from performative.numerics.precision import in_float64
 from performative.theory.arguments import require_nonnegative
 from performative.theory.noise import Noise
 from performative.validation import finite_array, positive, whole
+
+
+def one_step(error: float, step: float, noise: Noise, trace: float) -> float:
+    """Lemma E1: E‖Â_t − A‖²_F ≤ (1 − κ₁ζ(2 − ζκ₃))‖Â_{t−1} − A‖²_F + 2ζ²κ₂ tr Σ; `error` is ‖Â_{t−1} − A‖²_F and `step` is ζ.
+
+    Assumes a location family, Assumption 5, one sample per deployment and 0 < ζ < 2/κ₃. For Gaussian probes it is an equality.
+
+    >>> import performative as pf
+    >>> pf.theory.one_step(1.0, step=0.25, noise=pf.theory.noise_constants("gaussian", dimension=2), trace=1.0)
+    1.0
+    """
+    require_nonnegative(error=error, trace=trace)
+    if not 0 < step * noise.kappa3 < 2:
+        raise ValueError(f"`0 < step < 2/κ₃` must hold, but got {step=}, κ₃ = {noise.kappa3}")
+    return (1 - noise.kappa1 * step * (2 - step * noise.kappa3)) * error + 2 * step**2 * noise.kappa2 * trace
+
+
+def sequence(t: int, first: float, alpha: float, offset: float, as_printed: bool = False) -> float:
+    """Lemma E2: S_t ≤ max{(1 + t₀)S₁, κα}/(t + t₀) if S_{t+1} ≤ (1 − 2/(t + t₀))S_t + α/(t + t₀)² and S_t ≥ 0 for all t.
+
+    `first` is S₁, `offset` is t₀ ≥ 0 and κ = max{1, (2 + t₀)/(1 + t₀)²}, which is 1
+    for t₀ ≥ (√5 − 1)/2 = 0.618…, as in Lemma D1, where t₀ ≥ 2.
+
+    As printed: κ = 1 for all t₀ ≥ 0, and without S_t ≥ 0.
+
+    >>> import performative as pf
+    >>> pf.theory.sequence(2, first=0.0, alpha=1.0, offset=0.0), pf.theory.sequence(2, 0.0, 1.0, 0.0, as_printed=True)
+    (1.0, 0.5)
+    """
+    require_nonnegative(first=first, alpha=alpha, offset=offset)
+    factor = 1.0 if as_printed else max(1.0, (2 + offset) / (1 + offset) ** 2)
+    return max((1 + offset) * first, factor * alpha) / (whole("t", t, 1) + offset)
 
 
 def parameter_error_at(t: int, initial_error: float, noise: Noise, trace: float, as_printed: bool = False) -> float:

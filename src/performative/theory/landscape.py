@@ -16,6 +16,8 @@ from performative.numerics import polynomial
 from performative.numerics.arrays import Floats
 from performative.numerics.randomness import new_key, standard_normal
 from performative.problem import Problem
+from performative.theory.enclosures import largest_affine_norm, largest_quadratic_norm
+from performative.theory.evidence import estimated, is_proved, proved, unknown
 from performative.theory.moments import BaseMoments, base_moments
 from performative.theory.suprema import largest_value, least_eigenvalue, spectral_norm
 
@@ -92,19 +94,53 @@ class Landscape:
         theta, z = jnp.asarray(self.points[0]), self.draws[0]
         return polynomial.degree(lambda z, theta: self.problem.loss(theta, z), z, theta)
 
+    @functools.cached_property
+    def exact_average(self) -> bool:
+        """Whether PR is known exactly: an average over samples, or of a loss at most quadratic in Z over a Gaussian."""
+        return self.finite_base or self.degree_in_data <= 2
+
     # Their extremes.
 
-    def supremum(
-        self, what: str, value: Callable[[Array], Array], derivative: Callable[[Array], Array] | None = None
+    def largest_affine(
+        self, what: str, function: Callable[[Array], Array], affine: bool | None = None
     ) -> tuple[float, str]:
-        """sup of a function of θ over Θ."""
-        theta = jnp.asarray(self.points[0])
-        if derivative is not None and self.is_constant(derivative, theta):
-            return float(value(theta)), f"exact: {what} is constant"
+        """sup of the norm of a vector or matrix that depends on θ; proved where it is affine in θ.
+
+        The program of a function tells whether it is, unless you know.
+        """
+
+        def size(theta: Array) -> Array:
+            value = function(theta)
+            return spectral_norm(value) if value.ndim == 2 else jnp.linalg.norm(value)
+
+        degree = polynomial.degree(function, jnp.asarray(self.points[0]))
+        return self._supremum(what, size, min(degree, 1.0) if affine else degree, function)
+
+    def largest_constraints(self) -> tuple[float, str]:
+        """C: sup of ‖g‖ over Θ; proved where g is at most quadratic."""
+        g = self.problem.g
+        degree, theta = polynomial.degree(g, jnp.asarray(self.points[0])), jnp.asarray(self.points[0])
+        if degree == 0 or degree > 2 or not self.bounded:
+            return self._supremum(
+                "‖g‖", lambda theta: jnp.linalg.norm(g(theta)), degree if degree == 0 else math.inf, g
+            )
+        value, why = largest_quadratic_norm(g, self.problem.decisions, len(theta))
+        return value, proved(why)
+
+    def _supremum(
+        self, what: str, size: Callable[[Array], Array], degree: float, function: Callable[[Array], Array]
+    ) -> tuple[float, str]:
+        if degree == 0:
+            return float(size(jnp.asarray(self.points[0]))), proved(f"{what} is constant")
         if not self.bounded:
-            return math.inf, f"{what} is not constant and Θ is unbounded"
-        best, where = largest_value(value, self.problem.decisions, self.points)
-        return best, f"the largest {what} found by ascent from {STARTS} decisions, at ‖θ‖ = {np.linalg.norm(where):.4g}"
+            return math.inf, unknown(f"{what} is not constant and Θ is unbounded")
+        if degree <= 1:
+            value, why = largest_affine_norm(function, self.problem.decisions, self.dimension)
+            return value, proved(f"{what}, {why}")
+        best, where = largest_value(size, self.problem.decisions, self.points)
+        return best, estimated(
+            f"the largest {what} found by ascent from {STARTS} decisions, at ‖θ‖ = {np.linalg.norm(where):.4g}"
+        )
 
     def largest_norm(self, what: str, matrix: Derivative) -> tuple[float, str]:
         """sup of the norm of a derivative of ℓ over θ ∈ Θ and the data it induces."""
@@ -124,10 +160,10 @@ class Landscape:
     ) -> tuple[float, str]:
         theta, z = jnp.asarray(self.points[0]), self.draws[0]
         if self.analytic and self.is_constant(matrix, theta, z):
-            return float(size(matrix(theta, z))), f"exact: {what} is constant"
+            return float(size(matrix(theta, z))), proved(f"{what} is constant")
         values = self._everywhere(lambda theta, z: size(matrix(theta, z)))
         where = "" if self.analytic else "away from the kinks of ℓ, "
-        return float(extreme(values)), f"{where}{description} at {STARTS} decisions, {self.averaged} each"
+        return float(extreme(values)), estimated(f"{where}{description} at {STARTS} decisions, {self.averaged} each")
 
     def _everywhere(self, value: Derivative) -> Floats:
         def at(theta: Array) -> Array:
@@ -138,9 +174,12 @@ class Landscape:
     def largest_slope(self, what: str, slope: Derivative) -> tuple[float, str]:
         """sup of ‖slope‖ over θ ∈ Θ and the data it induces."""
         if not self.bounded:
-            return math.inf, f"{what} is not computed on an unbounded Θ"
+            return math.inf, unknown(f"{what} is not computed on an unbounded Θ")
+        theta, z = jnp.asarray(self.points[0]), self.draws[0]
+        if polynomial.degree(lambda z, theta: slope(theta, z), z, theta) == 0:
+            return self.largest_affine(what, lambda theta: slope(theta, z))
         if self.grows_with_data(slope):
-            return math.inf, f"{what} grows with Z, and the base is unbounded"
+            return math.inf, unknown(f"{what} grows with Z, and the base is unbounded")
 
         def largest(theta: Array) -> Array:
             return jnp.sqrt(
@@ -148,18 +187,24 @@ class Landscape:
             )
 
         value, _ = largest_value(largest, self.problem.decisions, self.points)
-        return value, f"the largest {what} found on Θ, {self.averaged}"
+        return value, estimated(f"the largest {what} found on Θ, {self.averaged}")
+
+    def risk_lipschitz(self) -> tuple[float, str]:
+        """L: sup of ‖∇PR‖ over Θ."""
+        quadratic = polynomial.degree(self.risk, jnp.asarray(self.points[0])) <= 2
+        value, how = self.largest_affine("‖∇PR‖", jax.grad(self.risk), quadratic)
+        return value, how if self.exact_average or not is_proved(how) else estimated(f"{how}, of a numerical average")
 
     def risk_convexity(self) -> tuple[float, str]:
         """γ: the smallest eigenvalue of ∇²PR on Θ."""
         center = jnp.asarray(self.points[0])
-        if polynomial.degree(self.risk, center) <= 2:
+        if polynomial.degree(self.risk, center) <= 2 and self.exact_average:
             least = np.linalg.eigvalsh(np.asarray(jax.jit(jax.hessian(self.risk))(center)))[0]
-            return float(least), "exact: PR is quadratic, the smallest eigenvalue of its Hessian"
+            return float(least), proved("PR is quadratic, the smallest eigenvalue of its Hessian")
         value, _ = largest_value(
             lambda theta: -least_eigenvalue(jax.hessian(self.risk)(theta)), self.problem.decisions, self.points
         )
-        return -value, f"the smallest eigenvalue of ∇²PR found by descent from {STARTS} decisions"
+        return -value, estimated(f"the smallest eigenvalue of ∇²PR found by descent from {STARTS} decisions")
 
     # The base.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from performative.environments import LocationFamily
@@ -11,10 +10,11 @@ from performative.numerics.precision import in_float64
 from performative.problem import Problem, with_dimension
 from performative.theory import base_error, risk
 from performative.theory.assumptions import assumptions
+from performative.theory.evidence import proved
 from performative.theory.gain import gain
 from performative.theory.landscape import Landscape
 from performative.theory.noise import noise_constants
-from performative.theory.suprema import spectral_norm
+from performative.theory.slater import multipliers, slater
 from performative.theory.theorem import Constants
 from performative.truth.optimum import performative_optimum
 from performative.validation import positive
@@ -24,9 +24,10 @@ from performative.validation import positive
 def constants(problem: Problem, environment: LocationFamily, exploration: float = 1.0, seed: int = 0) -> Constants:
     """All constants of a problem in a location family, and the report on the paper's assumptions.
 
-    A constant is exact where the derivatives concerned are constant on Θ; otherwise it is the largest (or smallest) value that
-    ascent from decisions all over Θ finds, and its evidence says so. An average over a Gaussian base is exact where the
-    averaged function is affine in the data; otherwise it is taken over a fixed number of draws with `seed`.
+    The evidence of a constant begins with *proved* or *estimated*. It is proved where the derivatives concerned are constant or
+    affine on Θ, or g quadratic; otherwise it is the largest (or smallest) value that ascent from decisions all over Θ finds,
+    which may be too small. An average over a Gaussian base is proved where the averaged function is affine in the data;
+    otherwise it is estimated from a fixed number of draws with `seed`. Infinite constants are *unknown*.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -39,6 +40,8 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
     (1.28, 64)
     >>> constants.assumption("PR strongly convex").holds, sorted(constants.settings(10_000))
     (True, ['control', 'estimation_step', 'exploration', 'step', 'warmup'])
+    >>> constants.theorem(10_000).proved
+    True
     >>> constants.theorem(10_000).regret > constants.theorem(1_000).regret
     True
     """
@@ -49,7 +52,7 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
     problem = with_dimension(problem, environment=environment)
     d, optimum = problem.d, performative_optimum(problem, environment)
     landscape = Landscape(problem, environment, d, seed)
-    evidence: dict[str, str] = {"radius": f"sup ‖θ‖ over {type(problem.decisions).__name__}"}
+    evidence: dict[str, str] = {"radius": proved(f"sup ‖θ‖ over {type(problem.decisions).__name__}")}
     values: dict[str, float] = {"radius": float(problem.decisions.radius)}
 
     def record(name: str, result: tuple[float, str]) -> None:
@@ -62,24 +65,21 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
     record("loss_lipschitz", landscape.largest_slope("‖∇_θℓ‖", jax.grad(problem.loss)))
     record("data_lipschitz", landscape.largest_slope("‖∇_Zℓ‖", jax.grad(problem.loss, 1)))
     record("convexity", landscape.risk_convexity())
-    record("lipschitz", landscape.supremum("‖∇PR‖", lambda theta: jnp.linalg.norm(jax.grad(landscape.risk)(theta))))
-    jacobian = jax.jacobian(problem.g)
-    record("constraint_lipschitz", landscape.supremum("‖∇g‖", lambda theta: spectral_norm(jacobian(theta)), jacobian))
-    record("constraint_bound", landscape.supremum("‖g‖", lambda theta: jnp.linalg.norm(problem.g(theta)), problem.g))
+    record("lipschitz", landscape.risk_lipschitz())
+    record("constraint_lipschitz", landscape.largest_affine("‖∇g‖", jax.jacobian(problem.g)))
+    record("constraint_bound", landscape.largest_constraints())
     record("variance", base_error.variance(landscape))
     record("uniform_variance", base_error.uniform_variance(landscape))
     moments = landscape.moments
-    record(
-        "trace", (float(np.trace(moments.covariance)), "exact, of the samples" if landscape.finite_base else "exact")
-    )
+    record("trace", (float(np.trace(moments.covariance)), proved("of the samples" if landscape.finite_base else "Σ")))
     shift = None if environment.dimension is not None else environment.shift
-    record("sensitivity", (risk.sensitivity(environment.effect, shift, d), "exact"))
-    record("least_response", (risk.least_response(environment.effect, shift, d), "exact"))
-    record("effect_error", (float(np.sum(np.asarray(environment.effect) ** 2)), "exact"))
-    record(
-        "multipliers",
-        (float(np.linalg.norm(optimum.multipliers)), f"the optimum, KKT residual {float(optimum.kkt_residual):.1e}"),
-    )
+    record("sensitivity", (risk.sensitivity(environment.effect, shift, d), proved("a singular value")))
+    record("least_response", (risk.least_response(environment.effect, shift, d), proved("a singular value")))
+    record("effect_error", (float(np.sum(np.asarray(environment.effect) ** 2)), proved("‖Â₀ − A‖² with Â₀ = 0")))
+    slack = slater(problem, values["constraint_bound"])
+    norm, gap, how = multipliers(landscape, optimum, slack)
+    record("multipliers", (norm, how))
+    record("duality_gap", (gap, how))
     effect_gain = gain(landscape)
     evidence["gain"] = effect_gain.evidence
     return Constants(
@@ -92,5 +92,5 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
         moved_covariance=moments.moved_covariance,
         moved_fourth=moments.moved_fourth,
         evidence=evidence,
-        assumptions=assumptions(landscape, values, evidence),
+        assumptions=assumptions(landscape, values, evidence, slack),
     )

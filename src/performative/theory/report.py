@@ -18,13 +18,17 @@ from performative.validation import MOST_SEED, positive, whole
 
 
 class Report(NamedTuple):
-    """The constants of a problem, and its settings and bounds at a horizon T, or None and the `reason`."""
+    """The constants of a problem, and its settings and bounds at a horizon T, or None and the `reason`.
+
+    `slater` says whether the bounds rest on Slater's condition; where that fails, they are those that hold without it.
+    """
 
     constants: theory.Constants
     rounds: int
     settings: TheoremSettings | None
     bounds: theory.Bounds | None
     reason: str
+    slater: bool = True
 
 
 def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> tuple[Problem, LocationFamily]:
@@ -65,10 +69,11 @@ def report(problem: Problem, environment: LocationFamily, rounds: int, explorati
         return Report(constants, rounds, None, None, "L_g is infinite")
     rounds = max(rounds, int(constants.horizon))
     settings = constants.settings(rounds)
+    slater = constants.assumption("Slater").holds is not False
     try:
-        bounds = constants.theorem(rounds)
+        bounds = constants.theorem(rounds, slater=slater)
     except ValueError as error:
         return Report(constants, rounds, settings, None, str(error))
     if not math.isfinite(bounds.regret):
         return Report(constants, rounds, settings, None, "one of the constants it needs is infinite")
-    return Report(constants, rounds, settings, bounds, "")
+    return Report(constants, rounds, settings, bounds, "", slater)

@@ -1,4 +1,4 @@
-"""Lemmas 1 and 2: how strongly decisions move the data, and what that makes of the risk.
+"""Lemmas 1, A1 and 2: how strongly decisions move the data, and what that makes of the risk.
 
 A is the effect, σ_max(A) the sensitivity; L and γ are the Lipschitz and strong-convexity constants of PR.
 """
@@ -30,6 +30,22 @@ def sensitivity(effect: ArrayLike, shift: Shift | None = None, dimension: int | 
     4.0
     """
     return float(_singular_values(effect, shift, dimension)[0])
+
+
+@in_float64
+def distance(effect: ArrayLike, one: ArrayLike, other: ArrayLike, shift: Shift | None = None) -> float:
+    """Lemma A1: W₁(D(θ), D(θ')) ≤ ‖A(θ − θ')‖, where θ is `one` and θ' is `other`.
+
+    Assumes a location family. It is an equality: W₁ is at least the distance of the means.
+
+    >>> import performative as pf
+    >>> pf.theory.distance([[3.0, 0.0], [0.0, 4.0]], [1.0, 0.0], [0.0, 1.0])
+    5.0
+    """
+    effect = finite_array("effect", effect, 2 if shift is None else None)
+    apart = finite_array("one", one, 1) - finite_array("other", other, 1)
+    moved = effect @ apart if shift is None else shift(jnp.asarray(effect), jnp.asarray(apart))
+    return float(np.linalg.norm(np.asarray(moved)))
 
 
 @in_float64

@@ -12,12 +12,15 @@ from performative import steps
 from performative.numerics.arrays import Floats
 from performative.theory import estimation, framework, gradient
 from performative.theory.assumptions import NEEDED, Assumption
+from performative.theory.evidence import is_proved
 from performative.theory.noise import Noise, noise_constants
 from performative.validation import whole
 
 
 class Bounds(NamedTuple):
     """Theorem 1 at a horizon T: bounds on the sums over t = 1..T, and the settings they hold for.
+
+    `doubts` lists what keeps them from being proved: constants that were only estimated and assumptions that are undecided.
 
     >>> import performative as pf
     >>> pf.theory.Bounds._fields[:5]
@@ -32,6 +35,27 @@ class Bounds(NamedTuple):
     step: float
     control: float
     warmup: int
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        """Whether the bounds are proved, up to rounding; otherwise they are estimated."""
+        return not self.doubts
+
+
+USED = (
+    "convexity",
+    "lipschitz",
+    "radius",
+    "constraint_lipschitz",
+    "constraint_bound",
+    "uniform_variance",
+    "trace",
+    "effect_error",
+    "gain",
+    "multipliers",
+)
+"""The constants that the bounds are made of."""
 
 
 class TheoremSettings(steps.Settings):
@@ -51,7 +75,8 @@ class Constants:
     and `uniform_variance` at all of them together, `trace` tr Σ; `moved_covariance` and `moved_fourth` are Σ and the fourth
     moment along the directions that the effect can move. Of the effect: `sensitivity` σ_max(A), `least_response` σ_min(A),
     `effect_error` ‖A‖²_F. `gain` is (K₁, K₂) of Lemma 4 and `gain_spread` what n base samples add to K₁, over √n.
-    `multipliers` is ‖λ*‖.
+    `multipliers` is ‖λ*‖, `duality_gap` how far the computed λ* may be from optimal. `evidence` begins with *proved*,
+    *estimated* or *unknown*.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -86,6 +111,7 @@ class Constants:
     gain: tuple[float, float]
     gain_spread: float
     multipliers: float
+    duality_gap: float
     dimension: int
     exploration: float
     noise: Noise
@@ -120,18 +146,26 @@ class Constants:
         }
 
     def theorem(
-        self, rounds: int, warmup: int | None = None, control: float | None = None, as_printed: bool = False
+        self,
+        rounds: int,
+        warmup: int | None = None,
+        control: float | None = None,
+        as_printed: bool = False,
+        slater: bool = True,
     ) -> Bounds:
         """Theorem 1 for T = `rounds`, η = 1/√T and the theorem's ζ_t; if left out, n is √T and δ the least allowed.
 
         Assumes what `needed` lists, Â₀ = 0 and probes N(0, exploration²I). Refuses a problem where one of these fails; where
-        one is undecided, you must know that it holds. As printed: all lemmas as printed.
+        one is undecided, you must know that it holds. With `slater=False` Slater's condition is not needed, and the bound on the
+        violation is O(T^(3/4)) instead of O(√T). As printed: all lemmas as printed.
         """
         rounds = whole("rounds", rounds, 1)
-        failing = [item for item in self.needed if item.holds is False]
+        needed = [item for item in self.needed if slater or item.name != "Slater"]
+        failing = [item for item in needed if item.holds is False]
         if failing and not as_printed:
+            remedy = "; `slater=False` gives the bounds that hold without it" if failing[0].name == "Slater" else ""
             raise ValueError(
-                f"the assumptions of Theorem 1 must hold, but {failing[0].name} fails: {failing[0].evidence}"
+                f"the assumptions of Theorem 1 must hold, but {failing[0].name} fails: {failing[0].evidence}{remedy}"
             )
         if not math.isfinite(self.horizon) or rounds < self.horizon:
             raise ValueError(f"`rounds >= 32 L_g²` must hold for Theorem 1, but got {rounds=} < {self.horizon}")
@@ -170,9 +204,22 @@ class Constants:
             "constraint_lipschitz": self.constraint_lipschitz,
             "lipschitz": self.lipschitz,
             "control": delta,
-            "multipliers": self.multipliers,
-            "as_printed": as_printed,
         }
-        regret = framework.regret(rounds, gradients, **common)
-        violation = framework.violation(rounds, gradients, **common)
-        return Bounds(rounds, regret, violation, gradients, parameters, 1 / math.sqrt(rounds), delta, n)
+        regret = framework.regret(rounds, gradients, **common, as_printed=as_printed)
+        if slater or as_printed:
+            violation = framework.violation(
+                rounds,
+                gradients,
+                **common,
+                multipliers=self.multipliers,
+                duality_gap=self.duality_gap,
+                as_printed=as_printed,
+            )
+        else:
+            violation = framework.violation_without_slater(rounds, gradients, **common)
+        used = [name for name in USED if slater or name != "multipliers"]
+        doubts = [f"{name} is estimated" for name in used if not is_proved(self.evidence[name])]
+        doubts += [f"{item.name} is undecided" for item in needed if item.holds is None]
+        doubts += ["the lemmas are as printed"] if as_printed else []
+        eta = 1 / math.sqrt(rounds)
+        return Bounds(rounds, regret, violation, gradients, parameters, eta, delta, n, tuple(doubts))

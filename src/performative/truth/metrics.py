@@ -102,13 +102,14 @@ def _excess(problem: Problem, environment: KnownWorld, optimum: Solution, steps:
 class Tally:
     """Running sums over the rounds of one method; their size does not depend on the number of rounds.
 
-    `deployed_violation` holds the largest violation of each constraint so far, `outside` the largest distance of a deployment
-    from Θ, `decision` the last θ_t. `extra` holds the sums that only some worlds need: squared standard errors of sampled
-    regrets, regret against optima that move, and observed losses.
+    `violation` sums g(θ_t) and `violation_positive` g(θ_t)⁺; `deployed_violation` holds the largest violation of each constraint
+    so far, `outside` the largest distance of a deployment from Θ, `decision` the last θ_t. `extra` holds the sums that only some
+    worlds need: squared standard errors of sampled regrets, regret against optima that move, and observed losses.
     """
 
     regret: Array
     violation: Array
+    violation_positive: Array
     deployed_regret: Array
     deployed_violation: Array
     outside: Array
@@ -128,7 +129,7 @@ class Tally:
             extra["dynamic_regret"] = zero
         if truth.observed:
             extra |= {"loss": zero, "squared_loss": zero}
-        return Tally(zero, nothing, zero, nothing, zero, zero, decision, extra)
+        return Tally(zero, nothing, nothing, zero, nothing, zero, zero, decision, extra)
 
     def after_round(self, truth: Truth, theta: Array, decisions: Array, samples: Array, t: Array, key: Array) -> Tally:
         """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `samples` (b, n, k).
@@ -157,9 +158,11 @@ class Tally:
             if truth.decisions is not None:
                 apart = decision - truth.decisions.project(decision)
                 outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
+        g = truth.problem.g(theta)
         return Tally(
             regret=self.regret + weight * excess,
-            violation=self.violation + weight * truth.problem.g(theta),
+            violation=self.violation + weight * g,
+            violation_positive=self.violation_positive + weight * jnp.maximum(g, 0.0),
             deployed_regret=self.deployed_regret + deployed,
             deployed_violation=worst,
             outside=outside,
@@ -187,6 +190,7 @@ def record(truth: Truth, tally: Tally, state: MethodState, effect: Array | None,
     recorded = {
         "regret": tally.regret / t,
         "violation": tally.violation / t,
+        "violation_positive": tally.violation_positive / t,
         "deviation": jnp.full((), jnp.nan),
         "estimation_error": jnp.full((), jnp.nan),
         "deployed_regret": tally.deployed_regret / tally.deployments,
