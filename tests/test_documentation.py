@@ -37,7 +37,7 @@ def test_the_examples_of_worlds_run(tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     risk, optimum, message, known, stable = ran.stdout.splitlines()[:5]
-    assert risk.startswith("risk -24.0")  # −4 · 6
+    assert abs(float(risk.split()[1]) + 24.0) < 0.2  # −4 · 6, five standard errors
     assert abs(float(optimum.split("[")[1].rstrip("]")) - 5.0) < 0.1
     assert "with derivatives" in message
     assert (known, stable) == ("[5.]", "[9.]")

@@ -108,3 +108,13 @@ def test_decorators_are_part_of_a_description():
     assert describe(scaled(1.0)) != describe(scaled(-7.0))
     assert describe(jax.vmap(helper, in_axes=0)) != describe(jax.vmap(helper, in_axes=1))
     assert describe(jax.jit(helper)) == describe(jax.jit(helper))
+
+
+def test_what_is_installed_is_named_and_not_walked_through():
+    import gymnasium
+
+    class Shop:
+        def sample(self, key, theta, n):
+            return gymnasium.spaces.Box(0.0, 1.0, (n, 1)).sample()
+
+    assert len(json.dumps(describe(Shop()))) < 1000

@@ -82,11 +82,38 @@ class SolverFailed(PerformativeError, RuntimeError):
 
 
 class NotPure(PerformativeError, ValueError):
-    """A world or a method is not a function of its arguments alone, so that a compiled program would freeze what it does."""
+    """A world or a method is not a function of its arguments alone, so that a compiled program would freeze what it does.
+
+    >>> import numpy as np, performative as pf
+    >>> class Shop:
+    ...     def sample(self, key, theta, n):
+    ...         return np.random.default_rng().normal(size=(n, 1))
+    >>> problem = pf.Problem(lambda price, sold: -price[0] * sold[0], pf.Box([0.0], [9.0]))
+    >>> try:
+    ...     best = pf.performative_optimum(problem, Shop())
+    ... except pf.NotPure as error:
+    ...     print(error)
+    the environment must give the same samples for the same key, but two calls differ: ... HostWorld(sample) ...
+    """
 
 
 class SimulatorFailed(PerformativeError, RuntimeError):
-    """The simulator of a `HostWorld` raised an error, which is the cause of this one."""
+    """The simulator of a `HostWorld` raised an error, which is the cause of this one.
+
+    >>> import performative as pf
+    >>> class Closed:
+    ...     def sample(self, rng, theta, n):
+    ...         if theta[0] > 0.0:
+    ...             raise RuntimeError("the shop is closed")
+    ...         return [10.0] * n
+    >>> problem = pf.Problem(lambda price, sold: -price[0] * sold[0], pf.Box([0.0], [9.0]))
+    >>> method = pf.repeated_gradient(problem, step=0.1)
+    >>> try:
+    ...     runs = pf.simulate({"rgd": method}, pf.HostWorld(Closed), rounds=3, realizations=1)
+    ... except pf.SimulatorFailed as error:
+    ...     print(error)
+    the simulator failed with RuntimeError: the shop is closed
+    """
 
 
 class QuadratureWarning(UserWarning):
@@ -103,7 +130,11 @@ class QuadratureWarning(UserWarning):
 
 
 class LocalOptimumWarning(UserWarning):
-    """Regret is measured against a decision that is not known to be the best."""
+    """Regret is measured against a decision that is not proved to be the best.
+
+    >>> import warnings, performative as pf
+    >>> warnings.simplefilter("ignore", pf.LocalOptimumWarning)  # once you have looked at `runs.optimum`
+    """
 
 
 class NonFiniteWarning(RuntimeWarning):

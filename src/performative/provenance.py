@@ -7,14 +7,17 @@ import functools
 import hashlib
 import json
 import sys
+import sysconfig
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
 Describe = Callable[[Any], Any]
+_HOMES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
 _LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "cvxpy", "performative", *sys.stdlib_module_names}
 
 
@@ -92,7 +95,7 @@ def _function(function: types.FunctionType, within: tuple[int, ...]) -> list[Any
     cells = [again(cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell)]
     # The module it was defined in, since a library's decorator copies the name of what it decorates.
     home = str(function.__globals__.get("__name__", ""))
-    outer = {} if home.split(".")[0] in _LIBRARIES else _outer(function, again)
+    outer = {} if _is_installed(home.split(".")[0]) else _outer(function, again)
     return [_code(code, again), again(function.__defaults__), again(function.__kwdefaults__), cells, outer]
 
 
@@ -103,7 +106,7 @@ def _outer(function: types.FunctionType, again: Describe) -> dict[str, Any]:
     for name in sorted(names & set(function.__globals__)):
         value = function.__globals__[name]
         if isinstance(value, types.ModuleType):
-            if value.__name__.split(".")[0] not in _LIBRARIES:
+            if not _is_installed(value.__name__.split(".")[0]):
                 inner = {part: getattr(value, part) for part in sorted(names) if hasattr(value, part)}
                 outer[name] = {part: again(item) for part, item in inner.items() if not _is_library(item)}
         elif not _is_library(value):
@@ -151,7 +154,16 @@ def _is_library(thing: Any) -> bool:
     module = getattr(thing, "__module__", None) or ""
     if not isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType) and not callable(thing):
         return False
-    return str(module).split(".")[0] in _LIBRARIES
+    return _is_installed(str(module).split(".")[0])
+
+
+@functools.cache
+def _is_installed(package: str) -> bool:
+    """Whether a package is the library's own or comes from where packages are installed: it is named, not described."""
+    if package in _LIBRARIES:
+        return True
+    file = getattr(sys.modules.get(package), "__file__", None)
+    return file is not None and any(Path(file).is_relative_to(home) for home in _HOMES)
 
 
 def _is_filled(cell: types.CellType) -> bool:

@@ -88,14 +88,14 @@ def simulate(
 
     Returns:
         A dataset with dimensions ([variant,] algorithm, realization, t[, constraint | coordinate]) and the variables `regret`,
-        `violation`, `violation_positive`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`,
-        `decision`, `multipliers` at the recorded rounds; `optimum` with `optimum_risk`, `optimum_residual` and `optimum_local`,
-        what regret was measured against; and `failed` ([variant,] algorithm, realization), the first recorded round whose
-        iterates were not finite, 0 if none. Where the world only samples, `regret_error` and `deployed_regret_error` are the standard errors of
-        sampled regrets, and `loss` with `loss_error` is the mean loss of all samples. Where the world moves with the round,
-        `regret` is against the best fixed decision, `dynamic_regret` and `deviation` against the optima of the recorded rounds,
-        `optimal_decision`. Each variable describes itself in its attributes; those of the dataset hold everything needed to run
-        it again.
+        `violation`, `violation_positive`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`,
+        `deployments`, `decision`, `multipliers` at the recorded rounds; `optimum` with `optimum_risk`, `optimum_residual` and
+        `optimum_local`, what regret was measured against; and `failed` ([variant,] algorithm, realization), the first
+        recorded round whose iterates were not finite, 0 if none. Where the world only samples, `regret_error` and
+        `deployed_regret_error` are the standard errors of sampled regrets, and `loss` with `loss_error` is the mean loss of
+        all samples. Where the world moves with the round, `regret` is against the best fixed decision, `dynamic_regret` and
+        `deviation` against the optima of the recorded rounds, `optimal_decision`. Each variable describes itself in its
+        attributes; those of the dataset hold everything needed to run it again.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
