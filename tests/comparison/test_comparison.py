@@ -58,8 +58,8 @@ def test_methods_that_cannot_serve_a_problem_say_so_and_the_others_run():
     assert list(compared.results["spam"].algorithm.values) == ["rgd"]
     reasons = {item.method: item.reason for item in compared.skipped}
     assert "location family" in reasons["oracle"]
-    assert "density must be known" in reasons["score"]
-    assert "family of the data must be known" in reasons["perfgd"]
+    assert "it needs the density, which is unknown" in reasons["score"]
+    assert "it needs the family of the data, which is unknown" in reasons["perfgd"]
     wide = pf.compare(["portfolio"], ["confidence"], deployments=10, realizations=4)
     assert [item.method for item in wide.skipped] == ["confidence"]
     assert "the dimension must be at most 3, but got dimension=10" in wide.skipped[0].reason

@@ -145,10 +145,10 @@ def test_variants_share_the_noise_and_agree_with_runs_of_their_own(small):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ({"a": {"x", "y"}, "b": {"x"}}, "all mappings of variants must have the same keys, at least one"),
+        ({"a": {"x", "y"}, "b": {"x"}}, "all mappings of variants must be nonempty and have the same keys"),
         ({"a": {("x", 1)}, "b": {("x", 1)}}, "labels of variants must be all strings or all numbers"),
         ({"a": {None}, "b": {None}}, "labels of variants must be all strings or all numbers"),
-        ({"a": set(), "b": set()}, "all mappings of variants must have the same keys, at least one"),
+        ({"a": set(), "b": set()}, "all mappings of variants must be nonempty and have the same keys"),
     ],
 )
 def test_variants_that_do_not_fit_together_are_refused(small, labels, message):

@@ -40,7 +40,7 @@ class Cast(NamedTuple):
             return None
         first = next(iter(labels.values()))
         if any(set(others) != set(first) for others in labels.values()) or not first:
-            raise ValueError(f"all mappings of variants must have the same keys and at least one, but got {labels}")
+            raise ValueError(f"all mappings of variants must be nonempty and have the same keys, but got {labels}")
         plain = all(isinstance(label, str) for label in first) or all(
             isinstance(label, int | float) and not isinstance(label, bool) for label in first
         )
