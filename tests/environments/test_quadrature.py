@@ -146,17 +146,17 @@ def test_a_loss_too_steep_for_the_nodes_is_reported_with_its_error(width):
     loss = lambda theta, z: jnp.tanh(60 * (z[0] - theta[0]))  # noqa: E731
     problem = pf.Problem(loss, pf.Box(-1.0, 1.0), dimension=width)
     environment = pf.LocationFamily(pf.Gaussian(np.zeros(width), np.ones(width)), 0.3 * np.eye(width))
-    with pytest.warns(pf.QuadratureWarning, match="but the error is about") as caught:
+    with pytest.warns(pf.QuadratureWarning, match="the quadrature error of the loss is about") as caught:
         got = pf.performative_risk(problem, environment, np.full(width, 0.4))
     assert caught[0].filename == __file__
-    told = float(re.search(r"about (\S+) at the decision \[0.4", str(caught[0].message)).group(1))
+    told = float(re.search(r"about (\S+) of its standard deviation at the decision \[0.4", str(caught[0].message)).group(1))
     error = abs(got - (1 - 2 * stats.norm.cdf(0.7 * 0.4)))
     assert 0.05 * told < error < 5 * told  # the twin's error is in what is told as well
 
 
 def test_a_jump_is_reported_by_the_risk_and_by_the_optimum():
     problem, environment = scalar(lambda theta, z: jnp.where(z[0] > theta[0], 1.0, 0.0) + theta[0] ** 2, 0.0, 1.0)
-    with pytest.warns(pf.QuadratureWarning, match=r"e-0[34] at the decision") as caught:
+    with pytest.warns(pf.QuadratureWarning, match=r"e-0[34] of its standard deviation at the decision") as caught:
         pf.performative_risk(problem, environment, [0.4])
     with pytest.warns(pf.QuadratureWarning) as caught:
         pf.performative_optimum(problem, environment)
