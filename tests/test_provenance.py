@@ -1,6 +1,7 @@
 """Descriptions: what computes something else is described differently, in every process alike."""
 
 import functools
+import json
 import os
 import subprocess
 import sys
