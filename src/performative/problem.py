@@ -179,15 +179,17 @@ class Problem:
             raise ValueError(f"`loss` must return a real number, but returned {result.dtype}")
 
 
-def with_dimension(problem: Problem, required: bool = True, **others: object) -> Problem:
-    """The problem with d fixed: by the problem itself, or by others that come with it, by name.
+def with_dimension(
+    problem: Problem, required: bool = True, environment: object = None, **others: int | Problem | None
+) -> Problem:
+    """The problem with d fixed: by the problem itself, by the world if it has a `dimension`, or by others, by name.
 
-    Each is a length (of a start, say), or an object such as a world or a method's problem, whose `dimension` may be known.
+    Others are lengths (of a start, say) and problems (that methods know).
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
-    for name, other in others.items():
-        length = other if isinstance(other, int) else getattr(other, "dimension", None)
+    lengths = {name: other.dimension if isinstance(other, Problem) else other for name, other in others.items()}
+    for name, length in {**lengths, "environment": getattr(environment, "dimension", None)}.items():
         if length is not None and problem.dimension not in (None, length):
             raise ValueError(
                 f"the problem has dimension {problem.dimension}, but `{name}` is for decisions of {length} numbers"

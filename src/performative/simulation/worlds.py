@@ -160,7 +160,7 @@ def _checked(
         raise TypeError(f"`problem` must be a performative.Problem, but got {measured!r}")
     known = {f"methods[{name!r}]": method.problem for name, method in methods.items()}
     problem = next(iter(known.values())) if measured is None else measured
-    problem = with_dimension(problem, required=True, **known, environment=environment)
+    problem = with_dimension(problem, True, environment, **known)
     methods = {name: of_dimension(method, problem.d) for name, method in methods.items()}
     if measured is None:
         _require_one_problem(methods)
