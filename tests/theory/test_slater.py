@@ -194,11 +194,12 @@ def test_the_duality_gap_of_wrong_multipliers_is_seen():
         landscape = Landscape(problem, pf.LocationFamily(pf.Gaussian(0.0, 0.0), [[0.0]]), 1, seed=0)
         optimum = pf.performative_optimum(problem, landscape.environment)
         found = slater(problem, 1.0)
-        norm, gap, evidence = multipliers(landscape, optimum, found)
+        norm, gap, evidence = multipliers(landscape, optimum, found, True)
         assert norm == pytest.approx(1.0, rel=1e-6)
         assert gap <= 1e-6
         assert evidence.startswith("proved")
+        assert multipliers(landscape, optimum, found, convex=False)[2].startswith("estimated")
         for lam in (0.5, 1.5):
             wrong = changed(optimum, multipliers=np.array([lam]), decision=np.array([1 - lam]))
-            assert multipliers(landscape, wrong, found)[1] >= (lam - 1) ** 2 / 2
-        assert math.isinf(multipliers(landscape, optimum, Slater(False, np.zeros(1), 0.0, ""))[0])
+            assert multipliers(landscape, wrong, found, True)[1] >= (lam - 1) ** 2 / 2
+        assert math.isinf(multipliers(landscape, optimum, Slater(False, np.zeros(1), 0.0, ""), True)[0])

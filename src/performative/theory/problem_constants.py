@@ -10,7 +10,7 @@ from performative.numerics.precision import in_float64
 from performative.problem import Problem, with_dimension
 from performative.theory import base_error, risk
 from performative.theory.assumptions import assumptions
-from performative.theory.evidence import proved
+from performative.theory.evidence import is_proved, proved
 from performative.theory.gain import gain
 from performative.theory.landscape import Landscape
 from performative.theory.noise import noise_constants
@@ -77,7 +77,9 @@ def constants(problem: Problem, environment: LocationFamily, exploration: float 
     record("least_response", (risk.least_response(environment.effect, shift, d), proved("a singular value")))
     record("effect_error", (float(np.sum(np.asarray(environment.effect) ** 2)), proved("‖Â₀ − A‖² with Â₀ = 0")))
     slack = slater(problem, values["constraint_bound"])
-    norm, gap, how = multipliers(landscape, optimum, slack)
+    norm, gap, how = multipliers(
+        landscape, optimum, slack, convex=values["convexity"] > 0 and is_proved(evidence["convexity"])
+    )
     record("multipliers", (norm, how))
     record("duality_gap", (gap, how))
     effect_gain = gain(landscape)

@@ -16,7 +16,7 @@ from performative.problem import Problem
 from performative.sets import Box, Budget, DecisionSet, HalfSpace, Product, Reals, Simplex
 from performative.solvers.feasibility import largest_slack
 from performative.solvers.kkt import Solution
-from performative.theory.evidence import proved, unknown
+from performative.theory.evidence import estimated, proved, unknown
 from performative.theory.landscape import Landscape
 
 SLIGHT = 1e-9
@@ -55,11 +55,11 @@ def slater(problem: Problem, constraint_bound: float) -> Slater:
     return Slater(False, decision, slack, f"no decision has slack in {names}, so λ* need not exist")
 
 
-def multipliers(landscape: Landscape, optimum: Solution, found: Slater) -> tuple[float, float, str]:
-    """‖λ‖ of the optimum, a bound on the duality gap of λ, and the evidence.
+def multipliers(landscape: Landscape, optimum: Solution, found: Slater, convex: bool) -> tuple[float, float, str]:
+    """‖λ‖ of the optimum, a bound on the duality gap of λ, and the evidence; `convex` says that PR is known to be.
 
-    PR + λᵀg is convex, so with p its gradient at θ̂ and r = θ̂ − Π_Θ(θ̂ − p) it is at least PR(θ̂) + λᵀg(θ̂) − ‖r‖(2R + ‖p‖) on Θ; and
-    PR(θ_PO) ≤ PR(θ') for a feasible θ' next to θ̂, on the way to the decision with slack.
+    Then PR + λᵀg is convex, so with p its gradient at θ̂ and r = θ̂ − Π_Θ(θ̂ − p) it is at least PR(θ̂) + λᵀg(θ̂) − ‖r‖(2R + ‖p‖)
+    on Θ; and PR(θ_PO) ≤ PR(θ') for a feasible θ' next to θ̂, on the way to the decision with slack.
     """
     if not landscape.problem.constraints:
         return 0.0, 0.0, proved("there are no constraints")
@@ -68,17 +68,18 @@ def multipliers(landscape: Landscape, optimum: Solution, found: Slater) -> tuple
     norm = float(np.linalg.norm(optimum.multipliers))
     residual = f"KKT residual {float(optimum.kkt_residual):.1e}"
     if not landscape.bounded:
-        return norm, 0.0, f"the optimum, {residual}"
+        return norm, 0.0, estimated(f"those of the optimum ({residual})")
     points = (jnp.asarray(value) for value in (optimum.decision, optimum.multipliers, found.decision))
     gap = float(jax.jit(lambda *points: _gap(landscape, *points))(*points))
-    return norm, gap, proved(f"those of the optimum ({residual}), with the duality gap {gap:.1e}")
+    label = proved if convex and found.slack > 0 else estimated
+    return norm, gap, label(f"those of the optimum ({residual}), with the duality gap {gap:.1e}")
 
 
 def _gap(landscape: Landscape, theta: Array, weights: Array, inside: Array) -> Array:
     problem, risk = landscape.problem, landscape.risk
     values, at_inside = problem.g(theta), problem.g(inside)
     excess, slack = jnp.maximum(jnp.max(values), 0.0), -jnp.max(at_inside)
-    share = jnp.where(excess > 0, excess / jnp.maximum(excess + slack, 1e-300), 0.0)
+    share = jnp.where((excess > 0) & (slack > 0), excess / jnp.where(slack > 0, excess + slack, 1.0), 0.0)
     feasible = theta + share * (inside - theta)
     slope = jax.grad(lambda theta: risk(theta) + weights @ problem.g(theta))(theta)
     moved = jnp.linalg.norm(theta - problem.decisions.project(theta - slope))
