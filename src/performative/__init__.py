@@ -69,6 +69,7 @@ _HOMES = {
     "StudyError": "errors",
     "two_point": "methods.zeroth_order",
     "two_stage": "methods.two_stage",
+    "UnboundedProblem": "errors",
 }
 _MODULES = (
     "checks",

@@ -40,8 +40,19 @@ class SolverFailed(PerformativeError, RuntimeError):
     """No decision was found that meets the KKT conditions, or the convex solver gave up on the way."""
 
 
+class UnboundedProblem(SolverFailed, ValueError):
+    """The risk falls without end along the ray from `start` in `direction`, so that nothing is best."""
+
+    def __init__(self, name: str, direction: Any, start: Any) -> None:
+        self.direction, self.start = direction, start
+        super().__init__(
+            f"{name} must be bounded below on the feasible decisions, but falls without end from {start} in the direction "
+            f"{direction.round(6)}; bound the decision there, by a decision set such as performative.Box or by a constraint"
+        )
+
+
 class QuadratureWarning(UserWarning):
-    """A loss is averaged over a Gaussian base less accurately than the rule promises."""
+    """A loss is averaged over a Gaussian base less accurately than the rule promises, or than a decision needs."""
 
 
 class NonFiniteWarning(RuntimeWarning):
