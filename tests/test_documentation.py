@@ -176,3 +176,14 @@ def test_the_results_of_the_comparison_are_those_that_were_printed(monkeypatch):
 
     text = (ROOT / "docs" / "compare.md").read_text()
     assert table(json.loads((ROOT / "docs" / "compare" / "summary.json").read_text())) in text
+
+
+def test_the_solution_shown_is_the_one_that_is_found():
+    code, shown = re.findall(r"```(?:python)?\n(.*?)```", (ROOT / "docs" / "solutions.md").read_text(), re.DOTALL)[:2]
+    names = {}
+    exec(code, names)
+    found = str(names["best"]).splitlines()
+    expected = shown.splitlines()
+    assert [line[:15] for line in found] == [line[:15] for line in expected]
+    for same in (0, 1, 2, -1):
+        assert found[same] == expected[same]

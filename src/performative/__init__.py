@@ -74,6 +74,7 @@ _HOMES = {
     "StudyError": "errors",
     "two_point": "methods.zeroth_order",
     "two_stage": "methods.two_stage",
+    "UnboundedProblem": "errors",
 }
 _MODULES = (
     "checks",
@@ -159,6 +160,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
         StudyBusy as StudyBusy,
         StudyDamaged as StudyDamaged,
         StudyError as StudyError,
+        UnboundedProblem as UnboundedProblem,
     )
     from performative.exploration import (
         Alone as Alone,

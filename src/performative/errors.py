@@ -116,16 +116,37 @@ class SimulatorFailed(PerformativeError, RuntimeError):
     """
 
 
+class UnboundedProblem(SolverFailed, ValueError):
+    """The risk falls without end along the ray from `start` in `direction`, so that nothing is best.
+
+    >>> import performative as pf
+    >>> from performative.losses import Revenue
+    >>> market = pf.LocationFamily(pf.Gaussian([4.0], [[0.1]]), effect=[[0.0]])
+    >>> try:
+    ...     best = pf.performative_optimum(pf.Problem(Revenue(), pf.Reals(1)), market)
+    ... except pf.UnboundedProblem as error:
+    ...     print(error.direction)
+    [1.]
+    """
+
+    def __init__(self, name: str, direction: Any, start: Any) -> None:
+        self.direction, self.start = direction, start
+        super().__init__(
+            f"{name} must be bounded below on the feasible decisions, but falls without end from {start} in the direction "
+            f"{direction.round(6)}; bound the decision there, by a decision set such as performative.Box or by a constraint"
+        )
+
+
 class QuadratureWarning(UserWarning):
-    """A loss is averaged over a Gaussian base less accurately than the rule promises.
+    """A loss is averaged over a Gaussian base less accurately than the rule promises, or than a decision needs.
 
     >>> import warnings, jax.numpy as jnp, performative as pf
-    >>> problem = pf.Problem(lambda theta, z: jnp.where(z[0] > theta[0], 1.0, 0.0), pf.Box([0.0], [1.0]))
+    >>> problem = pf.Problem(lambda theta, z: jnp.floor(5 * (z[0] - theta[0])), pf.Box([0.0], [1.0]))
     >>> environment = pf.LocationFamily(pf.Gaussian([0.0], [[1.0]]), effect=[[0.0]])
     >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     risk = pf.performative_risk(problem, environment, [0.4])
     >>> round(risk, 1), caught[0].category.__name__
-    (0.3, 'QuadratureWarning')
+    (-2.5, 'QuadratureWarning')
     """
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 import performative as pf
 from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
 from performative.truth.metrics import Tally, Truth
 
 
@@ -19,7 +20,9 @@ def test_feasible_rounds_do_not_cancel_infeasible_ones_in_the_positive_violation
         truth = Truth(problem, None, None)
         tally = Tally.empty(truth, jnp.zeros(1))
         for t, theta in enumerate([3.0, 1.0, -1.0, 0.5, -2.0]):
-            tally = tally.after_round(truth, jnp.array([theta]), jnp.array([[theta]]), 1, jnp.asarray(t))
+            tally = tally.after_round(
+                truth, jnp.array([theta]), jnp.array([[theta]]), jnp.zeros((1, 1, 1)), jnp.asarray(t), new_key(0)
+            )
         assert tally.violation.tolist() == [-1.5]
         assert tally.violation_positive.tolist() == [1.5]
 
@@ -40,3 +43,12 @@ def test_simulations_record_the_positive_violation():
     np.testing.assert_allclose(runs.violation_positive, np.cumsum(np.maximum(g, 0), axis=2) / count, rtol=1e-12)
     np.testing.assert_allclose(runs.violation, np.cumsum(g, axis=2) / count, rtol=1e-12, atol=1e-15)
     assert runs.violation_positive.attrs["long_name"] == "positive violation Σ g(θ_s)⁺/t"
+
+
+def test_instances_that_are_convex_or_not_run_together():
+    problem = pf.Problem(lambda t, z: jnp.sum(t**2) - jnp.sum(t * z), pf.Box([-1.0], [1.0]))
+    worlds = [pf.LocationFamily(pf.Gaussian([0.3], [1.0]), [[strength]]) for strength in (0.5, 1.5, 1.6)]
+    messages = {pf.performative_optimum(problem, world).message for world in worlds}
+    assert len(messages) == 3
+    data = pf.simulate({"a": pf.repeated_gradient(problem)}, worlds, rounds=3)
+    assert np.all(np.isfinite(data.regret))

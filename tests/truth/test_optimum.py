@@ -116,3 +116,38 @@ def test_an_optimum_is_refused_a_bad_start(find):
         find(pf.Problem(mean_estimation, SQUARE), WORLD, start=[np.nan, 0.0])
     with pytest.raises(ValueError, match=r"`start`|dimension"):
         find(pf.Problem(mean_estimation, SQUARE), WORLD, start=[0.0, 0.0, 0.0])
+
+
+def bumped(center, theta, z):
+    return (theta[0] - z[0]) ** 2 - 3 * jnp.exp(-(((theta[0] - center) / 0.02) ** 2))
+
+
+@pytest.mark.parametrize("center", [-0.9, -0.57, -0.25, 0.08, 0.41, 0.74])
+def test_a_narrow_bump_is_found_and_never_called_global(center):
+    problem = pf.Problem(jax.tree_util.Partial(bumped, np.float64(center)), pf.Box([-1.0], [1.0]))
+    best = pf.performative_optimum(problem, pf.LocationFamily(pf.Gaussian([0.0], [1.0]), [[0.0]]))
+    assert best.scope == "local"
+    assert abs(best.decision[0] - center) < 0.02
+    assert "points" in best.message
+
+
+def test_only_what_is_proved_convex_is_called_global():
+    """exp is convex by the rules; a sigmoid on a stretch where it happens to be convex is not."""
+    still = pf.LocationFamily(pf.Gaussian([1.0], [1.0]), [[0.0]])
+    proved = pf.Problem(lambda t, z: jnp.exp(t[0] * 0.3) - t[0] * z[0], pf.Box([-5.0], [5.0]))
+    assert pf.performative_optimum(proved, still).scope == "global"
+    lucky = pf.Problem(lambda t, z: jax.nn.sigmoid(t[0]) - 0.2 * t[0] * z[0], pf.Box([-3.0], [-1.0]))
+    best = pf.performative_optimum(lucky, still)
+    assert best.scope == "local"
+    assert "not proved convex" in best.message
+
+
+def test_a_solution_reads_well():
+    world = pf.LocationFamily(pf.Gaussian([3.0], [1.0]), [[0.0]])
+    problem = pf.Problem(lambda t, z: jnp.sum((t - z) ** 2), pf.Box([0.0], [2.0]), lambda t: t - 1.0)
+    text = str(pf.performative_optimum(problem, world))
+    lines = text.splitlines()
+    assert lines[0] == "global optimum"
+    for words in ("decision      [1.]", "risk          5", "multipliers   [4.]", "KKT residual  "):
+        assert any(line.strip().startswith(words) for line in lines), text
+    assert "the performative risk is convex, since it is quadratic, and so are the constraints" in lines[-1]

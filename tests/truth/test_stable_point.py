@@ -69,3 +69,51 @@ def test_stable_point_of_a_linear_loss_is_not_a_corner():
     level = (9.0 + offset.sum()) / per_unit.sum()
     np.testing.assert_allclose(stable.decision, level * per_unit - offset, rtol=1e-8)
     np.testing.assert_allclose(stable.multipliers, [level], rtol=1e-8)
+
+
+TANH = pf.ParametricFamily(pf.Normal(1.0), lambda theta: 2.0 * jnp.tanh(2.0 * theta))
+LINE = pf.Problem(mean_estimation, pf.Box([-5.0], [5.0]))
+
+
+def test_all_stable_points_that_were_found_are_returned():
+    """θ = 2 tanh 2θ has three solutions."""
+    stable = pf.stable_point(LINE, TANH, start=[1.0], starts=8)
+    found = sorted(float(one.decision[0]) for one in (stable, *stable.others))
+    np.testing.assert_allclose(found, [-1.9986511, 0.0, 1.9986511], atol=1e-6)
+    assert "not unique: 3 stable points were found from 8 starts" in stable.message
+    assert "not unique" in repr(stable)
+    assert np.isnan(stable.sensitivity)
+    assert "there may be other stable points" in pf.stable_point(LINE, TANH, start=[1.0]).message
+
+
+def test_the_sensitivity_of_a_quadratic_loss_shows_that_a_stable_point_is_unique():
+    """ℓ = ½‖z − θ‖² + ¼‖θ‖²: β = 1, γ = 1.5, ε = ‖A‖."""
+    effect = np.array([[0.6, 0.2], [0.0, 0.5]])
+    problem = pf.Problem(lambda t, z: mean_estimation(t, z) + 0.25 * jnp.sum(t**2), pf.Ball(9.0), dimension=2)
+    stable = pf.stable_point(problem, pf.LocationFamily(pf.Gaussian([1.0, 2.0], np.eye(2)), effect))
+    assert float(stable.sensitivity) == pytest.approx(np.linalg.norm(effect, 2) / 1.5)
+    assert "the only stable point" in stable.message
+    strong = pf.stable_point(problem, pf.LocationFamily(pf.Gaussian([1.0, 2.0], np.eye(2)), 4 * effect))
+    assert strong.sensitivity > 1
+    assert "there may be other" in strong.message
+
+
+def test_a_world_that_jumps_has_no_stable_point_and_the_error_says_why():
+    world = pf.Reaction(pf.Gaussian([0.0], [1.0]), lambda theta, z0: z0 + jnp.where(theta > 0.3, -1.0, 1.0))
+    with pytest.raises(pf.SolverFailed, match=r"the reaction to the decision is not continuous. At \[0.3\]"):
+        pf.stable_point(LINE, world)
+
+
+def test_newton_finds_the_stable_point_where_repetition_circles():
+    """Individuals with logistic utility who move far: the data answer more strongly than the decision moves."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 3))
+    y = (x @ [1.0, -1.0, 0.5] + 0.5 * random.normal(size=300) > 0).astype(float)
+    world = pf.strategic_response(pf.Empirical(np.column_stack([x, y])), ease=30.0, utility="logistic", wanted=1)
+    problem = pf.Problem(
+        lambda t, z: (z[-1] - z[:-1] @ t[:3] - t[3]) ** 2,
+        pf.Ball(5.0),
+        [pf.constraints.Linear([1.0, 1.0, 1.0, 0.0], 0.3, name="cap")],
+        dimension=4,
+    )
+    assert pf.stable_point(problem, world).kkt_residual < 1e-7

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from performative.environments.quadrature import standard_normal_nodes
+from performative.environments.quadrature import Quadrature
 from performative.environments.tables import from_frame, is_pandas, read_frame
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, from_samples
@@ -45,7 +45,7 @@ class Base(Protocol):
     def from_normals(self, normals: Array) -> Array:
         """The samples (n, k) made from these numbers."""
 
-    def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
+    def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Quadrature | Moments:
         """The distribution in a form that averages functions.
 
         By its moments if they are quadratic with this `pattern`; by nodes otherwise, where `smooth` says whether they are
@@ -119,10 +119,10 @@ class Gaussian:
         factor = self.factor.reshape(rows.shape[0], -1, self.factor.shape[-1])
         return self.mean + jnp.sum(factor * rows, axis=-1).reshape(-1)
 
-    def expectation(self, pattern: Pattern | None, smooth: bool) -> Samples | Moments:
-        """The exact moments or, without a pattern, the nodes of `standard_normal_nodes`."""
+    def expectation(self, pattern: Pattern | None, smooth: bool) -> Quadrature | Moments:
+        """The exact moments or, without a pattern, a quadrature."""
         if pattern is None:
-            return self.nodes(standard_normal_nodes(self.width, smooth))
+            return Quadrature(self, smooth)
         return Moments(jnp.asarray(self.mean), pattern.compress(self.full_covariance()), pattern)
 
     def nodes(self, rule: tuple[Floats, Floats]) -> Samples:

@@ -8,6 +8,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.environments.bases import Base
+from performative.environments.quadrature import Quadrature
 from performative.environments.reaction import Reacting, require_base
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
@@ -131,9 +132,13 @@ class LocationRisk:
     loss: Loss
     shift: Shift
     effect: Array
-    base: Samples | Moments
+    base: Samples | Quadrature | Moments
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""
         moved = self.shift(self.effect, theta if where is None else where)
         return self.base.mean(lambda z0: self.loss(theta, z0 + moved))
+
+    def integrand(self, theta: Array, where: Array, z0: Array) -> Array:
+        """ℓ(θ; z₀ + shift(A, where)), whose average over D₀ is the risk."""
+        return self.loss(theta, z0 + self.shift(self.effect, where))

@@ -13,7 +13,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.environments.bases import Base, Gaussian
-from performative.environments.quadrature import coarser_grids, promised_accuracy, standard_normal_nodes
+from performative.environments.quadrature import Quadrature, coarser_grids, displaced, standard_normal_nodes
 from performative.errors import QuadratureWarning
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
@@ -64,7 +64,7 @@ class Reacting:
         """n samples (n, k) of Z ∼ D(θ)."""
         return self.respond(standard_normal(key, self.normals(n)), theta)
 
-    def expectation(self, problem: Problem, steps: int | None = None) -> Samples | Moments:
+    def expectation(self, problem: Problem, steps: int | None = None) -> Samples | Quadrature | Moments:
         """D₀ in a form that averages this problem's loss; `steps` is the grid that `coarse_enough` found."""
         pattern, smooth = self._kind(problem)
         if steps is not None:
@@ -88,7 +88,8 @@ class Reacting:
         )
         for steps in coarser_grids(self.width):
             coarse = standard_normal_nodes(self.width, smooth, steps=steps)
-            if np.all(np.asarray(_disagreement(problem, self, decisions, usual, coarse)) <= 1e-6):
+            rules = (_nodes(self.base, rule) for rule in (usual, coarse))
+            if np.all(np.asarray(_disagreement(problem, self, decisions, *rules)) <= 1e-6):
                 return steps
         return None
 
@@ -104,14 +105,16 @@ class Reacting:
         if pattern is not None or not isinstance(self.base, Gaussian):
             return
         spread = problem.decisions.spread(problem.d, LOOKS) if theta is None else np.asarray(theta)[None]
-        rules = [standard_normal_nodes(self.width, smooth, displaced) for displaced in (False, True)]
-        errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(spread), *rules)))
-        promised = promised_accuracy(self.width, smooth)
+        rule = Quadrature(self.base, smooth)
+        errors = np.nan_to_num(np.asarray(_disagreement(problem, self, jnp.asarray(spread), rule, None)))
+        first = jnp.asarray(spread[0])
+        promised = rule.promised(lambda z0: problem.loss(first, self.react(first, z0)))
         if np.max(errors) > promised:
             warnings.warn(
                 f"the quadrature error of the loss is about {np.max(errors):.1e} of its standard deviation at the decision "
-                f"{spread[np.argmax(errors)]}, above the promised {promised:.0e}: the loss is too steep on the scale of the "
-                "Gaussian base; an Empirical base of many samples is averaged exactly",
+                f"{spread[np.argmax(errors)]}, above the promised {promised:.0e}: the loss has kinks that depend on several "
+                "numbers at once, or is too steep on the scale of the Gaussian base; an Empirical base of many samples is "
+                "averaged exactly",
                 QuadratureWarning,
                 stacklevel=caller_level(),
             )
@@ -172,12 +175,16 @@ class ReactionRisk:
 
     loss: Loss
     world: Reacting
-    base: Samples | Moments
+    base: Samples | Quadrature | Moments
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the decoupled risk if `where` is given."""
         induced = theta if where is None else where
         return self.base.mean(lambda z0: self.loss(theta, self.world.react(induced, z0)))
+
+    def integrand(self, theta: Array, where: Array, z0: Array) -> Array:
+        """ℓ(θ; react(where, z₀)), whose average over D₀ is the risk."""
+        return self.loss(theta, self.world.react(where, z0))
 
 
 def require_base(base: Any) -> None:
@@ -198,16 +205,20 @@ class _Reacted:
 
 
 @jax.jit
-def _disagreement(problem: Problem, environment: Reacting, decisions: Array, first: Rule, second: Rule) -> Array:
-    """How far the averages of two rules differ at each decision, in standard deviations of the loss."""
-    rule, twin = _nodes(environment.base, first), _nodes(environment.base, second)
+def _disagreement(
+    problem: Problem, environment: Reacting, decisions: Array, rule: Samples | Quadrature, other: Samples | None
+) -> Array:
+    """How far the averages of a rule and of another, or of its twin, differ at each decision, in deviations of the loss."""
 
     def at(theta: Array) -> Array:
         loss: Callable[[Array], Array] = lambda z0: problem.loss(theta, environment.react(theta, z0))  # noqa: E731
-        mean = rule.mean(loss)
-        spread = jnp.sqrt(rule.mean(lambda z0: (loss(z0) - mean) ** 2))
+        if other is None:
+            means = jax.lax.map(lambda by: displaced(rule, by).mean(loss), np.array([False, True]))
+        else:
+            means = jnp.stack([rule.mean(loss), other.mean(loss)])
+        spread = jnp.sqrt(rule.mean(lambda z0: (loss(z0) - means[0]) ** 2))
         # Where the loss hardly depends on the data, the difference is rounding and not the rule's error.
-        return jnp.abs(twin.mean(loss) - mean) / (spread + 1e-9 * jnp.abs(mean))
+        return jnp.abs(means[1] - means[0]) / (spread + 1e-9 * jnp.abs(means[0]))
 
     return jax.lax.map(at, decisions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,8 +15,11 @@ from performative.environments import Family, Normal, ParametricFamily
 from performative.environments.protocol import KnownWorld
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.pytrees import changed
 from performative.problem import Problem
 from performative.shifts import Shift
+from performative.solvers.convexity import usual_slope
+from performative.solvers.derivatives import Model
 from performative.solvers.kkt import Solution, kkt_residual
 
 ACCURACY = 1e-9
@@ -66,20 +70,25 @@ def kkt_point(
     decision: ArrayLike,
     multipliers: ArrayLike = (),
     message: str = "global: closed form",
+    stable: bool = False,
 ) -> Solution:
     """The `Solution` at a decision known in closed form, refused if its KKT residual is not zero to nine digits.
 
     `gradient` is that of PR for an optimum and, for a stable point, that of the risk on the data frozen there.
     """
     decision, multipliers = np.asarray(decision, np.float64), np.asarray(multipliers, np.float64)
-    sizes = [float(np.linalg.norm(gradient(point))) for point in problem.decisions.spread(len(decision), 32)]
-    scale = float(np.quantile(sizes, 0.25))
+    flat = np.zeros((len(decision), len(decision)))
+    scale = usual_slope(lambda theta: Model(np.asarray(risk(theta)), np.asarray(gradient(theta)), flat), problem)
     residual = kkt_residual(problem, decision, multipliers / scale, gradient(decision) / scale)
     if not residual <= ACCURACY:
         raise ValueError(
             f"the options must lead to a KKT point inside the decision set, but {decision} has the residual {residual:.3g}"
         )
-    return Solution.of(decision, multipliers, risk(decision), residual, False, message)
+    return changed(Solution.of(decision, multipliers, risk(decision), residual, False, message), stable=stable)
+
+
+stable_kkt_point = functools.partial(kkt_point, stable=True)
+"""The same for a stable point."""
 
 
 def log_density(world: ParametricFamily, z: Array, theta: Array) -> Array:

@@ -9,7 +9,7 @@ from scipy import special
 from performative.environments import Empirical, strategic_response
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point
+from performative.problems.case import Case, kkt_point, stable_kkt_point
 from performative.problems.strategic_scoring import Scoring, loss
 from performative.sets import Ball
 from performative.validation import positive
@@ -67,5 +67,5 @@ def make(intercept: str = "penalized", strength: float = 1.0, penalty: float = 0
         environment=strategic_response(Empirical(applicants), ease=ease, wanted=-1),
         risk=scoring.risk,
         optimum=kkt_point(problem, scoring.risk, lambda theta: scoring.field(theta, 2.0)[0], best),
-        stable=kkt_point(problem, scoring.risk, lambda theta: scoring.frozen(theta, stable), stable),
+        stable=stable_kkt_point(problem, scoring.risk, lambda theta: scoring.frozen(theta, stable), stable),
     )

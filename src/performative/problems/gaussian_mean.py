@@ -11,7 +11,7 @@ from performative.constraints import Linear
 from performative.environments import Gaussian, LocationFamily, Normal
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point, normal_density
+from performative.problems.case import Case, kkt_point, normal_density, stable_kkt_point
 from performative.problems.reference_solvers import active_set
 from performative.sets import Ball
 from performative.validation import positive
@@ -61,7 +61,7 @@ def make(strength: float = 1.0, penalty: float = 0.5, noise: float = 0.5) -> Cas
         environment=environment,
         risk=risk,
         optimum=kkt_point(problem, risk, lambda theta: curvature @ theta - pull, best, best_multiplier),
-        stable=kkt_point(
+        stable=stable_kkt_point(
             problem, risk, lambda theta: (1 + rho) * theta - effect @ stable - MEAN, stable, stable_multiplier
         ),
         family=Normal(np.full(2, variance)),

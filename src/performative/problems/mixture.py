@@ -12,7 +12,7 @@ from scipy import optimize, special
 from performative.environments import Mixture, Normal, ParametricFamily
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point, log_density
+from performative.problems.case import Case, kkt_point, log_density, stable_kkt_point
 from performative.sets import Box
 from performative.validation import positive
 
@@ -79,7 +79,7 @@ def make(penalty: float = 0.8, noise: float = 0.5) -> Case:
         environment=environment,
         risk=risk,
         optimum=kkt_point(problem, risk, lambda theta: np.array([gradient(float(theta[0]))]), [best]),
-        stable=kkt_point(problem, risk, lambda theta: rho * theta - demand(stable), [stable]),
+        stable=stable_kkt_point(problem, risk, lambda theta: rho * theta - demand(stable), [stable]),
         family=family,
         density=Partial(log_density, environment),
     )

@@ -12,7 +12,7 @@ from scipy import stats
 from performative.environments import ClosedForm, Gaussian, LocationFamily, Normal
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point, normal_density
+from performative.problems.case import Case, kkt_point, normal_density, stable_kkt_point
 from performative.sets import Box
 from performative.validation import finite_array, positive
 
@@ -85,7 +85,7 @@ def make(induced: float = 0.3, cost: float = 0.5, price: float = 1.0, noise: flo
             lambda order: cost - price * (share + (1 - share) * unmet(order)),
             order_with((ratio - share) / (1 - share)),
         ),
-        stable=kkt_point(
+        stable=stable_kkt_point(
             problem,
             risk,
             lambda order: cost - price * stats.norm.sf((order - share * stable - DEMAND) / spread),

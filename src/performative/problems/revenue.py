@@ -11,7 +11,7 @@ from performative.constraints import Linear
 from performative.environments import Gaussian, LocationFamily, Normal
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point, normal_density
+from performative.problems.case import Case, kkt_point, normal_density, stable_kkt_point
 from performative.problems.reference_solvers import active_set, box_rows
 from performative.sets import Box
 from performative.validation import positive
@@ -62,7 +62,7 @@ def make(adjustment: float = 0.5, cap: float = 5.0, noise: float = 0.5) -> Case:
         environment=environment,
         risk=risk,
         optimum=kkt_point(problem, risk, lambda prices: curvature @ prices - pull, best, best_multipliers[:1]),
-        stable=kkt_point(
+        stable=stable_kkt_point(
             problem, risk, lambda prices: cost * prices - ELASTICITY @ stable - pull, stable, stable_multipliers[:1]
         ),
         family=Normal(np.full(3, variance)),

@@ -13,7 +13,7 @@ from performative.constraints import Linear
 from performative.environments import Gaussian, LocationGame, Normal
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point, normal_density
+from performative.problems.case import Case, kkt_point, normal_density, stable_kkt_point
 from performative.problems.reference_solvers import active_set, box_rows
 from performative.sets import Box
 from performative.validation import finite_array, positive
@@ -71,7 +71,7 @@ def make(
         environment=game.view(0, [None, others]),
         risk=risk,
         optimum=kkt_point(problem, risk, lambda prices: curvature @ prices - mean, best, best_multipliers[:4]),
-        stable=kkt_point(
+        stable=stable_kkt_point(
             problem, risk, lambda prices: cost * prices - OWN @ stable - mean, stable, stable_multipliers[:4]
         ),
         family=Normal(np.full(3, variance)),

@@ -8,7 +8,7 @@ from jax.tree_util import Partial
 from performative.environments import Empirical, strategic_response
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point
+from performative.problems.case import Case, kkt_point, stable_kkt_point
 from performative.problems.strategic_scoring import Scoring, loss
 from performative.sets import Ball
 from performative.validation import positive
@@ -48,5 +48,5 @@ def make(ease: float = 0.8, penalty: float = 0.1) -> Case:
         environment=strategic_response(Empirical(messages), ease=ease, wanted=-1, label=1.0),
         risk=scoring.risk,
         optimum=kkt_point(problem, scoring.risk, lambda theta: scoring.field(theta, 2.0)[0], scoring.optimum()),
-        stable=kkt_point(problem, scoring.risk, lambda theta: scoring.frozen(theta, stable), stable),
+        stable=stable_kkt_point(problem, scoring.risk, lambda theta: scoring.frozen(theta, stable), stable),
     )

@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 from performative.environments import Normal, ParametricFamily
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.problems.case import Case, kkt_point, log_density
+from performative.problems.case import Case, kkt_point, log_density, stable_kkt_point
 from performative.sets import Box
 from performative.validation import positive
 
@@ -52,7 +52,7 @@ def make(noise: float = 0.5) -> Case:
         environment=environment,
         risk=risk,
         optimum=kkt_point(problem, risk, lambda theta: (1.5 * theta + 1.0) / np.sqrt(theta + 1.0), [-2.0 / 3.0]),
-        stable=kkt_point(problem, risk, lambda theta: np.full(1, np.sqrt(LEAST + 1.0)), [LEAST]),
+        stable=stable_kkt_point(problem, risk, lambda theta: np.full(1, np.sqrt(LEAST + 1.0)), [LEAST]),
         family=Normal(variance),
         density=Partial(log_density, environment),
     )

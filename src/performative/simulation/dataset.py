@@ -184,7 +184,7 @@ def _optima(jobs: Sequence[Job], realizations: int, rounds: int) -> dict[str, An
         variables["optimum"] = ((*places, "coordinate"), gathered(lambda truth: truth.optimum.decision))
         variables["optimum_risk"] = (places, gathered(lambda truth: truth.optimum.risk))
         variables["optimum_residual"] = (places, gathered(lambda truth: truth.optimum.kkt_residual))
-        variables["optimum_local"] = (places, gathered(lambda truth: int(truth.optimum.local)))
+        variables["optimum_local"] = (places, gathered(lambda truth: int(truth.local)))
     if all(truth.track is not None for row in truths for truth in row):
         decisions = gathered(lambda truth: truth.track.decisions[:rounds])
         variables["optimal_decision"] = ((*places, "t", "coordinate"), decisions)

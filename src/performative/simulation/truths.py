@@ -19,7 +19,7 @@ from performative.problem import Problem
 from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import Solution
 from performative.solvers.minimum import minimum
-from performative.truth.metrics import Track, Truth
+from performative.truth.metrics import Track, Truth, bare
 from performative.truth.optimum import performative_optimum
 from performative.truth.sample_average import sample_average_optimum
 from performative.truth.sampled import AverageRisk, MovingExcess, MovingRisk, SampledExcess, SampledRisk
@@ -67,7 +67,14 @@ def make_truths(rows: list[list[Place]], measures: Measures | None) -> list[list
 
     truths = [[truth(place) for place in row] for row in rows]
     _warn_of_local_optima([found for row in truths for found in row])
-    return truths
+    return [[_bare(found) for found in row] for row in truths]
+
+
+def _bare(truth: Truth) -> Truth:
+    """The truth in numbers alone, so that instances have one structure."""
+    if truth.optimum is None:
+        return truth
+    return changed(truth, optimum=bare(truth.optimum), local=as_field(np.float64(truth.optimum.local)))
 
 
 def _truth(problem: Problem, world: Any, optimum: Solution | None, measures: Measures, steps: int | None) -> Truth:

@@ -26,8 +26,8 @@ def minimize_with_kinks(
 
     The model of the risk is the largest of its tangents. With weights α of the active tangents, the aggregate Σα_j g_j is an
     ε-subgradient at the center, where ε = Σα_j e_j sums their linearization errors; the residual is the largest of its
-    distance from −λᵀ∇g − N_Θ, of ε, and of the violation. If the risk is not convex, e_j is at least `bend` ‖center − x_j‖²,
-    so that distant tangents count less, and the point is stationary.
+    distance from −λᵀ∇g − N_Θ, of ε, and of the violation. It tells when to stop, and certifies nothing. If the risk is not
+    convex, e_j is at least `bend` ‖center − x_j‖², so that distant tangents count less, and the point is stationary.
     """
     import cvxpy as cp
 

@@ -1,18 +1,23 @@
-"""Is a problem convex? Judged by its risk and constraints at points all over Θ."""
+"""Is a problem convex? Proved from its programs, or refuted at points all over Θ."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.constraints import Constraint
 from performative.numerics import polynomial
 from performative.numerics.arrays import Floats
+from performative.numerics.curvature import is_convex
 from performative.problem import Problem
 from performative.solvers.conic import undeclared
 from performative.solvers.derivatives import (
+    DecoupledRisk,
     Derivatives,
     Model,
     constraint_curvature,
@@ -29,21 +34,6 @@ class Survey(NamedTuple):
     points: Floats
     models: list[Model]
     quadratic: bool
-
-    @property
-    def scale(self) -> float:
-        """The usual size of the gradient: its lower quartile over the points, without those where the risk is flat."""
-        sizes = np.array([np.linalg.norm(model.gradient) for model in self.models])
-        rounding = 1e-15 * np.array([abs(float(model.value)) for model in self.models])
-        steep = sizes > rounding
-        return float(np.quantile(sizes[steep], 0.25)) if np.any(steep) else float(np.max(rounding)) or 1.0
-
-    @property
-    def extent(self) -> str:
-        """How far the evidence for convexity reaches."""
-        if self.quadratic:
-            return "everywhere, since it is quadratic"
-        return f"and so are the constraints, as far as {len(self.points)} points and the chords between them show"
 
 
 def survey(derivatives: Derivatives, problem: Problem, theta: Floats, risk: Callable[[Array], Array]) -> Survey:
@@ -64,6 +54,67 @@ def survey(derivatives: Derivatives, problem: Problem, theta: Floats, risk: Call
     return Survey(np.stack(points)[finite], finite_models, False)
 
 
+def proof_of_convexity(
+    problem: Problem, survey: Survey, risk: DecoupledRisk, name: str, frozen: bool, scale: float
+) -> str | None:
+    """Why the problem is convex, or None where that is not proved.
+
+    A quadratic risk has one Hessian, whose eigenvalues decide. Any other is convex if its integrand is, for every individual, by
+    the rules of composition; with `frozen`, on data that do not react. Constraints are convex by their type, by their Hessian
+    if they are quadratic, or by the same rules.
+    """
+    theta = np.zeros(problem.d)
+    if survey.quadratic:
+        if bent_downward(name, [survey.models[0].hessian], scale) is not None:
+            return None
+        why = "it is quadratic"
+    else:
+        if not _convex_integrand(risk, theta, frozen):
+            return None
+        why = "it is built by rules that keep convexity"
+    for item in problem.constraints:
+        if not _convex_constraint(problem, item):
+            return None
+    return f"{name} is convex, since {why}" + (", and so are the constraints" if problem.constraints else "")
+
+
+def _convex_integrand(risk: DecoupledRisk, theta: Floats, frozen: bool) -> bool:
+    integrand = getattr(risk, "integrand", None)
+    if integrand is None:
+        return False
+    z0 = np.zeros(risk.width)  # type: ignore[attr-defined]
+    if frozen:
+        return is_convex(integrand, theta, theta, z0)
+    return is_convex(lambda theta, z0: integrand(theta, theta, z0), theta, z0)
+
+
+def _convex_constraint(problem: Problem, item: Constraint) -> bool:
+    import cvxpy as cp
+
+    if item.declare(cp.Variable(problem.dimension)) is not None:
+        return True
+    theta = np.zeros(problem.d)
+    if polynomial.degree(item, theta) <= 2:
+        rows = np.eye(len(item.names))
+        hessians = [np.asarray(jax.hessian(lambda theta, row=row: jnp.sum(row * item(theta)))(theta)) for row in rows]
+        return bent_downward("", hessians, 0.0) is None
+    return is_convex(item, theta)
+
+
+def usual_slope(derivatives: Derivatives, problem: Problem) -> float:
+    """The usual size of the gradient: its lower quartile over points all over Θ, without those where the risk is flat.
+
+    The points are the same whatever the decision, and so is the unit in which residuals are measured.
+    """
+    center = projected(problem, np.zeros(problem.d))
+    models = [derivatives(point) for point in [center, *spread_of_points(problem, center)]]
+    finite = [model for model in models if np.all(np.isfinite(model.gradient)) and np.isfinite(model.value)]
+    sizes = np.array([np.linalg.norm(model.gradient) for model in finite])
+    rounding = 1e-15 * np.array([abs(float(model.value)) for model in finite])
+    steep = sizes > rounding
+    return float(np.quantile(sizes[steep], 0.25)) if np.any(steep) else float(np.max(rounding, initial=0.0)) or 1.0
+
+
 def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Floats]:
     """Points of Θ, the same every time: first all over Θ, then around θ; inside and on the boundary."""
     random = np.random.default_rng(0)
@@ -80,10 +131,10 @@ def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Fl
     return points
 
 
-def not_convex(problem: Problem, survey: Survey, name: str) -> str | None:
+def not_convex(problem: Problem, survey: Survey, name: str, scale: float) -> str | None:
     """Why the problem is not convex, or None: the risk or a constraint curves downward or has a kink that does."""
     hessians = [model.hessian for model in survey.models[: 1 if survey.quadratic else None]]
-    reason = bent_downward(name, hessians, survey.scale)
+    reason = bent_downward(name, hessians, scale)
     if reason is None and not survey.quadratic:
         values, gradients = (np.stack(part) for part in list(zip(*survey.models, strict=True))[:2])
         reason = _above_chord(name, survey.points, values, gradients)

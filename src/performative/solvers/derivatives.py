@@ -16,7 +16,8 @@ from performative.problem import Problem
 DecoupledRisk = Callable[..., Array]
 """risk(θ, where): the average loss of θ on the data that the decision `where` induces, which is θ itself by default.
 
-It is a pytree, so that it can be an argument of a compiled function.
+It is a pytree, so that it can be an argument of a compiled function. If it is an average over individuals z₀ of `width` numbers,
+it may offer `integrand(θ, where, z₀)`, from which its convexity can be proved.
 """
 
 
@@ -43,12 +44,23 @@ def frozen_model_of(risk: DecoupledRisk, where: Array, theta: Floats) -> Model:
 
 @jax.jit
 def _derivatives(risk: DecoupledRisk, theta: Array) -> tuple[Array, Array, Array]:
-    return (*jax.value_and_grad(risk)(theta), jax.hessian(risk)(theta))
+    return _expanded(risk, theta)
 
 
 @jax.jit
 def _frozen_derivatives(risk: DecoupledRisk, where: Array, theta: Array) -> tuple[Array, Array, Array]:
-    return (*jax.value_and_grad(risk)(theta, where), jax.hessian(risk)(theta, where))
+    return _expanded(lambda theta: risk(theta, where), theta)
+
+
+def _expanded(risk: Callable[[Array], Array], theta: Array) -> tuple[Array, Array, Array]:
+    """Value, gradient and Hessian from one program, which compiles in half the time of two."""
+
+    def slope(theta: Array) -> tuple[Array, tuple[Array, Array]]:
+        value, gradient = jax.value_and_grad(risk)(theta)
+        return gradient, (value, gradient)
+
+    hessian, (value, gradient) = jax.jacfwd(slope, has_aux=True)(theta)
+    return value, gradient, hessian
 
 
 def normalized(derivatives: Derivatives, problem: Problem, scale: float) -> Derivatives:

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
+from performative.numerics.pytrees import changed
 from performative.problem import Problem
 from performative.solvers.certificate import certified
-from performative.solvers.convexity import Survey, not_convex, survey
+from performative.solvers.convexity import not_convex, proof_of_convexity, spread_of_points, survey, usual_slope
 from performative.solvers.derivatives import (
     DecoupledRisk,
     Derivatives,
@@ -23,8 +25,13 @@ from performative.solvers.derivatives import (
 )
 from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import TOLERANCE, Point, Solution, kkt_residual
-from performative.solvers.minimum import STARTS, best_of_starts, minimized, smooth_start
+from performative.solvers.minimum import STARTS, best_of_starts, feasible_towards, minimized, smooth_start
+from performative.solvers.natural_map import jump, zero_of_natural_map
+from performative.solvers.subgradients import NEAR, stationarity
+from performative.solvers.unbounded import require_bounded
 
+REPETITIONS = 120
+"""The most repetitions before Newton's method takes over."""
 STALLED = 15
 """After this many repetitions without getting much closer to a stable point, steps become shorter."""
 
@@ -42,27 +49,59 @@ def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None =
 
     theta = require_feasible(problem, start)
     theta = smooth_start(problem, frozen(theta), theta)
+    try:
+        return _fixed_point(problem, risk, frozen, theta)
+    except SolverFailed:
+        require_bounded(problem, frozen(theta), theta, "the risk on frozen data")
+        raise
 
-    def examine(where: Floats) -> tuple[Survey, str | None]:
+
+def _fixed_point(
+    problem: Problem, risk: DecoupledRisk, frozen: Callable[[Floats], Derivatives], theta: Floats
+) -> Solution:
+    def examine(where: Floats) -> tuple[bool, str | None, str]:
+        """Whether the risk on frozen data is proved convex, why it is not convex, and a sentence about either."""
         evidence = survey(frozen(where), problem, where, lambda theta: risk(theta, jnp.asarray(where)))
-        return evidence, not_convex(problem, evidence, "the risk on frozen data")
+        size, name = usual_slope(frozen(where), problem), "the risk on frozen data"
+        proof = proof_of_convexity(problem, evidence, risk, name, True, size)
+        if proof is not None:
+            return True, None, f"global: {proof}"
+        said = f"local: {name} is not proved convex, though it is at all of {len(evidence.points)} points"
+        return False, not_convex(problem, evidence, name, size), said
 
-    evidence, reason = examine(theta)
-    scale = evidence.scale
+    def finished(point: Point, local: bool, message: str) -> Solution:
+        derivatives, multipliers = frozen(point.decision), scale * point.multipliers
+        return changed(certified(problem, derivatives, point.decision, multipliers, local, message), stable=True)
+
+    _, reason, _ = examine(theta)
+    scale = usual_slope(frozen(theta), problem)
     attempts: list[tuple[float, Point, str]] = []
+
+    def field(theta: Floats) -> Floats:
+        return normalized(frozen(theta), problem, scale)(theta).gradient
+
     for _ in range(8):
         at = functools.partial(repeated, lambda where: normalized(frozen(where), problem, scale), problem, theta)
-        point = at(200 if reason is None else 40)
-        evidence, reason = examine(point.decision)
+        point = at(REPETITIONS if reason is None else 40)
+        accepted = TOLERANCE * max(1.0, float(np.linalg.norm(field(point.decision))))
+        if reason is None and not point.residual <= accepted:
+            for other in [point.decision, theta, *spread_of_points(problem, theta, 1)]:
+                begin = feasible_towards(problem, theta, other)
+                newton = zero_of_natural_map(field, problem, begin, accepted)
+                point = min(point, newton, key=lambda one: one.residual)
+                if point.residual <= accepted:
+                    break
+        if reason is None and not point.residual <= accepted:
+            _explain(field, normalized(frozen(point.decision), problem, scale), problem, point)
+        proved, reason, said = examine(point.decision)
         if reason is None:
-            message = f"global: the risk on frozen data is convex ({evidence.extent})"
-            return certified(problem, risk, point, scale, False, message)
+            return finished(point, not proved, said)
         scaled = normalized(frozen(point.decision), problem, scale)
         better, count = best_of_starts(scaled, problem, point.decision)
         gain = scale * float(scaled(point.decision).value - scaled(better.decision).value)
         least = f"the least risk on the same data of the KKT points reached from {count} of {STARTS + 1} starts"
         if gain <= 1e-9 * scale * max(1.0, abs(float(scaled(point.decision).value))):
-            return certified(problem, risk, point, scale, True, f"local: {reason}; the decision has {least}")
+            return finished(point, True, f"local: {reason}; the decision has {least}")
         again = any(np.allclose(theta, other.decision) for _, other, _ in attempts)
         attempts.append(
             (gain, point, f"local: {reason}; a KKT point, but on the same data {better.decision} has a risk lower by")
@@ -71,13 +110,26 @@ def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None =
         if again:
             break
     gain, point, message = min(attempts, key=lambda item: (item[1].residual > TOLERANCE, item[0]))
-    return certified(problem, risk, point, scale, True, f"{message} {gain:.6g}")
+    return finished(point, True, f"{message} {gain:.6g}")
+
+
+def _explain(field: Callable[[Floats], Floats], risk: Derivatives, problem: Problem, point: Point) -> None:
+    """Raise `SolverFailed` with the place where the data jump, if that is why no point is stable."""
+    found = jump(field, point.decision, minimized(risk, problem, point.decision)[0].decision)
+    if found is not None:
+        place, size = found
+        raise SolverFailed(
+            "a stable point need not exist, and none was found: the reaction to the decision is not continuous. At "
+            f"{place} the gradient on frozen data jumps by {size:.3g} times its usual size, from one side of zero to the other"
+        )
 
 
 def repeated(risk: Callable[[Floats], Derivatives], problem: Problem, theta: Floats, most: int) -> Point:
     """The fixed point of θ ↦ argmin risk(θ), searched for from θ, or the best point on the way."""
 
-    def residual(theta: Floats, lam: Floats) -> float:
+    def residual(theta: Floats, lam: Floats, close: bool) -> float:
+        if close:  # perhaps at a kink
+            return stationarity(problem, risk(theta), theta, lam)
         return kkt_residual(problem, theta, lam, risk(theta)(theta).gradient)
 
     best = Point(theta, np.zeros(len(problem.constraint_names)), np.inf)
@@ -89,9 +141,7 @@ def repeated(risk: Callable[[Floats], Derivatives], problem: Problem, theta: Flo
         gap = float(np.linalg.norm(minimizer.decision - theta))
         before = best.residual
         for candidate in (theta, minimizer.decision):
-            reached = residual(candidate, minimizer.multipliers)
-            if weight == 0.0:
-                reached = min(reached, max(minimizer.residual, gap))
+            reached = residual(candidate, minimizer.multipliers, gap <= NEAR * max(1.0, float(np.linalg.norm(theta))))
             if reached < best.residual:
                 best = Point(candidate, minimizer.multipliers, reached)
         stalled = 0 if best.residual < 0.5 * before else stalled + 1

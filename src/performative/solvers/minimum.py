@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.errors import SolverFailed
@@ -12,7 +16,14 @@ from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.bundle import minimize_with_kinks
 from performative.solvers.certificate import certified
-from performative.solvers.convexity import bent_downward, not_convex, spread_of_points, survey
+from performative.solvers.convexity import (
+    bent_downward,
+    not_convex,
+    proof_of_convexity,
+    spread_of_points,
+    survey,
+    usual_slope,
+)
 from performative.solvers.derivatives import (
     DecoupledRisk,
     Derivatives,
@@ -25,31 +36,75 @@ from performative.solvers.derivatives import (
 from performative.solvers.feasibility import FEASIBLE, constraint_values_at, require_feasible
 from performative.solvers.kkt import TOLERANCE, Point, Solution
 from performative.solvers.sequential import below, minimize
+from performative.solvers.subgradients import with_best_multipliers
+from performative.solvers.unbounded import require_bounded
 
 STARTS = 8
 """The number of further starts for a problem that is not convex."""
+LOOKS = 384
+"""The number of points at which the risk of a problem that is not proved convex is looked at."""
 
 
 def minimum(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None = None) -> Solution:
     """argmin risk(θ) over θ ∈ Θ with g(θ) ≤ 0.
 
     By exact convex programming if the risk is quadratic, and by sequential convex programming otherwise. If the problem turns
-    out not to be convex, the best of the KKT points reached from nine starts.
+    out not to be convex, the best of the KKT points reached from nine starts and from the best of many points. Only what is
+    proved convex is called a global minimum. `UnboundedProblem` names a direction in which the risk falls without end.
     """
     derivatives = functools.partial(model_of, risk)
     theta = smooth_start(problem, derivatives, require_feasible(problem, start))
+    try:
+        return _minimum(problem, risk, derivatives, theta)
+    except SolverFailed:
+        require_bounded(problem, derivatives, theta, "the performative risk")
+        raise
+
+
+def _minimum(problem: Problem, risk: DecoupledRisk, derivatives: Derivatives, theta: Floats) -> Solution:
     evidence = survey(derivatives, problem, theta, risk)
-    scale = evidence.scale
+    scale = usual_slope(derivatives, problem)
     scaled = normalized(derivatives, problem, scale)
-    reason = not_convex(problem, evidence, "the performative risk")
-    message = f"global: the performative risk is convex ({evidence.extent})"
+    name = "the performative risk"
+    proof = proof_of_convexity(problem, evidence, risk, name, False, scale)
+    reason = None if proof else not_convex(problem, evidence, name, scale)
     if reason is None:
         point, hessians = minimized(scaled, problem, theta)
-        reason = bent_downward("the performative risk", [scale * h for h in hessians], scale)
-    if reason is not None:
-        point, count = best_of_starts(scaled, problem, theta)
-        message = f"local: {reason}; the best of the KKT points reached from {count} of {STARTS + 1} starts"
-    return certified(problem, risk, point, scale, reason is not None, message)
+        reason = None if proof else bent_downward(name, [scale * h for h in hessians], scale)
+    message = f"global: {proof}"
+    if proof is None and reason is None:
+        reason = f"{name} is not proved convex, though it is at all of {len(evidence.points)} points"
+        lower, count = lower_elsewhere(problem, risk, point.decision)
+        message = f"local: {reason}; none of {count} points all over the set is better"
+        if lower is not None:
+            point = min([point, minimized(scaled, problem, lower)[0]], key=lambda one: _order(scaled, one))
+            message = (
+                f"local: {reason}; the better of two KKT points, the second reached from the best of {count} points"
+            )
+    elif reason is not None:
+        lower, looked = lower_elsewhere(problem, risk, theta)
+        point, count = best_of_starts(scaled, problem, theta, [] if lower is None else [lower])
+        message = (
+            f"local: {reason}; the best of the KKT points reached from {count} of {STARTS + 1} starts and from the best of "
+            f"{looked} points"
+        )
+    return certified(problem, derivatives, point.decision, scale * point.multipliers, proof is None, message)
+
+
+def lower_elsewhere(problem: Problem, risk: DecoupledRisk, theta: Floats) -> tuple[Floats | None, int]:
+    """The best of many feasible points all over Θ, if it is better than θ, and how many there are."""
+    points = np.stack([theta, *spread_of_points(problem, theta, LOOKS // 6)])
+    values, worst = (np.asarray(part) for part in _looked_at(problem, risk, points))
+    usable = np.isfinite(values) & (worst <= 0)
+    usable[0] = True
+    best = int(np.argmin(np.where(usable, values, np.inf)))
+    better = values[best] < values[0] - 1e-9 * max(1.0, abs(float(values[0])))
+    return (points[best] if better else None), int(np.sum(usable)) - 1
+
+
+@jax.jit
+def _looked_at(problem: Problem, risk: DecoupledRisk, points: Array) -> tuple[Array, Array]:
+    return jax.lax.map(lambda theta: (risk(theta), jnp.max(problem.g(theta), initial=-jnp.inf)), points)
 
 
 def minimized(risk: Derivatives, problem: Problem, theta: Floats, bend: float = 0.0) -> tuple[Point, list[Floats]]:
@@ -66,34 +121,46 @@ def minimized(risk: Derivatives, problem: Problem, theta: Floats, bend: float = 
     if not point.residual <= accepted:
         most = 100 if bend else 400
         kinked = minimize_with_kinks(risk, problem, point.decision, 0.1 * accepted, most, bend)
-        point = kinked if kinked.residual < point.residual else point
+        # Where the risk is smooth after all, a few more steps from there reach the last digits.
+        smooth, on_the_way = minimize(risk, problem, kinked.decision, accepted)
+        point = min(point, smooth, key=lambda one: one.residual)
+        hessians += on_the_way
+        if not point.residual <= accepted:
+            point = min(point, with_best_multipliers(problem, risk, kinked), key=lambda one: one.residual)
     return point, hessians
 
 
-def best_of_starts(risk: Derivatives, problem: Problem, theta: Floats) -> tuple[Point, int]:
-    """The best of the KKT points reached from θ and from other starts, and their number."""
+def best_of_starts(
+    risk: Derivatives, problem: Problem, theta: Floats, further: Sequence[Floats] = ()
+) -> tuple[Point, int]:
+    """The best of the KKT points reached from θ, other starts and `further` ones, and their number without the latter."""
     points: list[tuple[bool, float, Point]] = []
     failure: Exception = SolverFailed("no start led to a KKT point")
-    for start in [theta, *_starts(risk, problem, theta)]:
+    for start in [theta, *_starts(risk, problem, theta), *further]:
         try:
             point, _ = minimized(risk, problem, start, bend=1.0)
         except (SolverFailed, ValueError) as error:
             failure = error
             continue
-        bad = not point.residual <= TOLERANCE * gradient_size(risk, point.decision)
-        points.append((bad, point.residual if bad else float(risk(point.decision).value), point))
+        points.append((*_order(risk, point), point))
     if not points:
         raise failure
     best = points[0]
     for other in points[1:]:  # the first of those that are equally good
         if other[0] < best[0] or (other[0] == best[0] and other[1] < best[1] - 1e-9 * max(1.0, abs(best[1]))):
             best = other
-    return best[2], sum(not bad for bad, _, _ in points)
+    return best[2], min(sum(not bad for bad, _, _ in points), STARTS + 1)
+
+
+def _order(risk: Derivatives, point: Point) -> tuple[bool, float]:
+    """KKT points come first, by their risk; then all others, by their residual."""
+    bad = not point.residual <= TOLERANCE * gradient_size(risk, point.decision)
+    return bad, point.residual if bad else float(risk(point.decision).value)
 
 
 def _starts(risk: Derivatives, problem: Problem, theta: Floats) -> list[Floats]:
     """The points of least risk among feasible ones all over Θ, none of them close to another."""
-    points = [_feasible(problem, theta, point) for point in spread_of_points(problem, theta, 32)]
+    points = [feasible_towards(problem, theta, point) for point in spread_of_points(problem, theta, 32)]
     close = 0.25 * np.median([np.linalg.norm(point - theta) for point in points])
     starts: list[Floats] = []
     for index in np.argsort([float(risk(point).value) for point in points], kind="stable"):
@@ -102,7 +169,7 @@ def _starts(risk: Derivatives, problem: Problem, theta: Floats) -> list[Floats]:
     return starts
 
 
-def _feasible(problem: Problem, theta: Floats, point: Floats) -> Floats:
+def feasible_towards(problem: Problem, theta: Floats, point: Floats) -> Floats:
     """The point or, if it violates the constraints, the first feasible one on the way from it to the feasible θ."""
     for halving in range(6):
         there = theta + 0.5**halving * (point - theta)

@@ -45,14 +45,19 @@ class Track:
         return jnp.asarray(self.decisions)[jnp.minimum(later, self.decisions.shape[0] - 1)]
 
 
+def bare(optimum: Solution) -> Solution:
+    """The numbers of an optimum: instances may differ in what is said about theirs, but not in their structure."""
+    return changed(optimum, local=True, message="", others=())
+
+
 @pytree("observed")
 class Truth:
     """What the world knows and methods do not: the problem to measure on, the excess risk over the optimum, the optimum.
 
     `excess` and `optimum` are None where nobody knows or samples them; then only the constraints are measured. In a world that
     moves, `optimum` is the best fixed decision and `track` holds the optima of the recorded rounds. `decisions` is Θ if the
-    distance of deployments from Θ is measured too, which takes a projection for each. `observed` says that the losses of the
-    samples are averaged.
+    distance of deployments from Θ is measured too, which takes a projection for each. `local` is 1 if the optimum is not proved
+    to be the best, and 0 if it is. `observed` says that the losses of the samples are averaged.
     """
 
     problem: Problem
@@ -60,12 +65,13 @@ class Truth:
     optimum: Solution | None
     decisions: DecisionSet | None = None
     track: Track | None = None
+    local: Array | None = None
     observed: bool = False
 
     @staticmethod
     def known(problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None = None) -> Truth:
         """The truth about a problem in a world that knows it; `steps` is the size of its quadrature grid, if not the default."""
-        return Truth(problem, _excess(problem, environment, optimum, steps), optimum)
+        return Truth(problem, _excess(problem, environment, bare(optimum), steps), optimum)
 
     def excess_at(self, theta: Array, t: Array, key: Array, index: int = 0) -> tuple[Array, Array | None]:
         """The excess risk of θ in round t and, where it is sampled, the square of its standard error.

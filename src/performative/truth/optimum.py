@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax.numpy as jnp
 from numpy.typing import ArrayLike
 
 from performative.environments.protocol import Environment, knows_risk
+from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import as_node
+from performative.numerics.pytrees import as_node, changed
 from performative.numerics.randomness import new_key
 from performative.problem import Problem, with_dimension
-from performative.solvers import certificate
+from performative.solvers.certificate import certified
+from performative.solvers.convexity import usual_slope
+from performative.solvers.derivatives import frozen_model_of, model_of, normalized
 from performative.solvers.kkt import Solution
-from performative.solvers.minimum import minimum
-from performative.truth.risk import require_samples, require_still, true_risk
+from performative.solvers.minimum import minimized, minimum
+from performative.truth.accuracy import with_error
+from performative.truth.risk import TrueRisk, require_samples, require_still, true_risk
 from performative.truth.sample_average import sample_average_optimum
 from performative.truth.sampled import SampledRisk
-from performative.validation import whole
+from performative.validation import finite_array, whole
 
 
 @in_float64
@@ -48,14 +54,44 @@ def performative_optimum(
         problem = with_dimension(problem, environment=environment)
         key = new_key(seed)
         require_samples(problem, environment, key)
-        risk = SampledRisk(problem, as_node(environment), key, jnp.zeros(()), whole("samples", samples, 8))
-        return sample_average_optimum(problem, risk, key, start)
-    known = true_risk(problem, environment)
-    return minimum(known.problem, known, start)
+        sampled = SampledRisk(problem, as_node(environment), key, jnp.zeros(()), whole("samples", samples, 8))
+        return sample_average_optimum(problem, sampled, key, start)
+    risk = true_risk(problem, environment)
+    solution = minimum(risk.problem, risk, start)
+
+    def again(other: TrueRisk, theta: Floats) -> Floats:
+        derivatives = functools.partial(model_of, other)
+        scaled = normalized(derivatives, risk.problem, usual_slope(derivatives, risk.problem))
+        return minimized(scaled, risk.problem, theta)[0].decision
+
+    return with_error(solution, risk, again)
 
 
 @in_float64
-def certify(problem: Problem, environment: Environment, decision: ArrayLike, multipliers: ArrayLike) -> Solution:
-    """A `Solution` from a decision and multipliers computed elsewhere, in closed form say, with its KKT residual."""
+def certify(
+    problem: Problem, environment: Environment, solution: Solution | ArrayLike, multipliers: ArrayLike = ()
+) -> Solution:
+    """The KKT residual, computed anew, of a `Solution` or of a decision and multipliers found elsewhere, in closed form say.
+
+    A `Solution` that is a stable point is certified as one, any other decision as an optimum. `SolverFailed` if the residual
+    is too large.
+    """
     risk = true_risk(problem, environment)
-    return certificate.certify(risk.problem, risk, decision, multipliers)
+    local, message, stable = True, "local: certified as a KKT point", False
+    place: ArrayLike
+    if isinstance(solution, Solution):
+        local, message, stable = solution.local, solution.message, solution.stable
+        place, multipliers = solution.decision, solution.multipliers
+    else:
+        place = solution
+    decision, multipliers = finite_array("decision", place, 1), finite_array("multipliers", multipliers, 1)
+    if multipliers.shape != (len(risk.problem.constraint_names),):
+        raise ValueError(
+            f"`multipliers` must hold one number for each of {len(risk.problem.constraint_names)} constraints, but got shape "
+            f"{multipliers.shape}"
+        )
+    derivatives = (
+        functools.partial(frozen_model_of, risk, jnp.asarray(decision)) if stable else functools.partial(model_of, risk)
+    )
+    found = certified(risk.problem, derivatives, decision, multipliers, local, message)
+    return changed(found, stable=stable)

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 
 from performative.environments.answers import signature_of
 from performative.environments.protocol import Environment, KnownWorld, check_fits, knows_risk, risk_of
+from performative.environments.quadrature import displaced, is_exact
+from performative.numerics.arrays import as_field
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import as_node, pytree
+from performative.numerics.pytrees import as_node, changed, pytree
 from performative.numerics.randomness import new_key
 from performative.problem import Problem, with_dimension
 from performative.purity import is_own, require_key_decides, unchanged
@@ -28,11 +30,11 @@ def performative_risk(
     """PR(θ) = E_{Z∼D(θ)} ℓ(θ; Z).
 
     Exact on a location family where the loss is quadratic in the data or the base is empirical. For other losses on a
-    Gaussian base it is a quadrature, with an error relative to the standard deviation of the loss: below 10⁻⁵ for data
-    of one number, and for analytic losses on data of two or three numbers; of order 10⁻³ for losses with kinks on data of
-    two numbers or more, and for any loss on data of more than three. A second rule checks this, and a `QuadratureWarning`
-    says if the loss is too steep for it. For any other environment it is the average over `samples` draws with `seed`, and
-    `.standard_error` of the result says how far off it may be.
+    Gaussian base it is a quadrature, with an error relative to the standard deviation of the loss: below 10⁻⁵ for data of
+    one number, for analytic losses on data of two or three, and for sums of functions that each see one affine function of
+    the data, kinks and jumps included (newsvendor, pinball, hinge, Huber, logistic); of order 10⁻³ for all others. A second rule
+    checks this, and a `QuadratureWarning` says if the loss is too steep for it. For any other environment it is the average
+    over `samples` draws with `seed`, and `.standard_error` of the result says how far off it may be.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -96,14 +98,34 @@ def require_still(environment: Environment) -> None:
 
 @pytree()
 class TrueRisk:
-    """The decoupled risk of a world, which is PR(θ) on its diagonal."""
+    """The decoupled risk of a world, which is PR(θ) on its diagonal; if `displaced`, averaged over other nodes."""
 
     problem: Problem
     environment: KnownWorld
+    displaced: Array
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the average loss of θ on the data that `where` induces."""
-        return risk_of(self.problem, self.environment)(theta, where)
+        return displaced(risk_of(self.problem, self.environment), self.displaced)(theta, where)
+
+    @property
+    def exact(self) -> bool:
+        """Whether no quadrature is involved."""
+        return is_exact(risk_of(self.problem, self.environment))
+
+    def twin(self) -> TrueRisk:
+        """The same risk by a quadrature with other nodes; the same compiled program computes both."""
+        return changed(self, displaced=as_field(np.array(True)))
+
+    def integrand(self, theta: Array, where: Array, z0: Array) -> Array:
+        """What is averaged over the individuals z₀ of the base; the risk itself, if the world has no base."""
+        risk = risk_of(self.problem, self.environment)
+        return risk.integrand(theta, where, z0) if hasattr(risk, "integrand") else risk(theta, where)
+
+    @property
+    def width(self) -> int:
+        """How many numbers an individual z₀ has."""
+        return int(getattr(self.environment, "width", 1))
 
 
 def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
@@ -118,7 +140,7 @@ def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
         )
     problem = with_dimension(problem, environment=environment)
     check_fits(environment, problem)
-    return TrueRisk(problem, as_node(environment))
+    return TrueRisk(problem, as_node(environment), as_field(np.array(False)))
 
 
 @jax.jit

@@ -11,12 +11,12 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.errors import SolverFailed
-from performative.numerics.arrays import Floats
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import changed
 from performative.problem import Problem
 from performative.solvers.derivatives import Model
 from performative.solvers.feasibility import FEASIBLE, require_feasible
-from performative.solvers.kkt import Solution, kkt_residual
+from performative.solvers.kkt import Error, Solution, kkt_residual
 from performative.solvers.minimum import minimum
 from performative.solvers.sequential import subproblem
 from performative.truth.sampled import AverageRisk, SampledRisk
@@ -60,6 +60,7 @@ def sample_average_optimum(
     return changed(
         solution,
         local=True,
+        error=Error(as_field(np.float64(np.linalg.norm(spread))), as_field(np.float64(error))),
         message=f"local: sample average over {count} draws, {'with' if solve is _with_derivatives else 'without'} derivatives; "
         f"standard errors: {error:.2g} of the risk, {', '.join(f'{part:.2g}' for part in spread)} of the decision",
     )
