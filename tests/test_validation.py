@@ -202,7 +202,7 @@ WRONG_KINDS = {
     "problem of the optimum": (lambda: pf.performative_optimum("problem", WORLD), "`problem` must be"),
     "environment of the optimum": (
         lambda: pf.performative_optimum(PROBLEM, None),
-        "needs an environment whose truth is known",
+        "must have sample(key, theta, n)",
     ),
 }
 

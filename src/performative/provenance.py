@@ -62,6 +62,8 @@ def _described(node: Any, most: int, within: tuple[int, ...]) -> Any:
         return {"type": "Generator", "state": again(node.bit_generator.state)}
     if isinstance(node, np.random.RandomState):
         return {"type": "RandomState", "state": again(node.get_state(legacy=False))}
+    if isinstance(node, types.ModuleType):
+        return f"module {node.__name__}"
     if isinstance(node, types.MethodType):
         return {"method": again(node.__func__), "of": again(node.__self__)}
     if isinstance(node, type):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -72,7 +73,9 @@ def require_key_decides(name: str, draw: Any, key: Array, other: Array) -> None:
 
 def is_own(thing: Any) -> bool:
     """Whether an object is of a class from outside the library."""
-    return not type(thing).__module__.startswith("performative.")
+    cls = type(thing)
+    lent = getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
+    return not (lent and cls.__module__.startswith("performative."))
 
 
 def _made_of(thing: Any) -> Any:

@@ -16,6 +16,7 @@ def test_nan_agrees_with_nothing():
             assert not second.gap(first) <= 1.0
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_what_is_compared_with_is_what_simulate_runs():
     every = range(1, 9)
     runs = pf.simulate({"method": EXPLORER}, trials.Unmeasured(ECHO), rounds=8, realizations=3, record=every).isel(

@@ -56,7 +56,7 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(TypeError, match=r"compare\(problem, world, methods\)"):
         pf.compare(PROBLEM, methods=["rgd"])
     with pytest.raises(TypeError, match="methods="):
-        pf.compare("revenue", methods=["rgd"])
+        pf.compare("revenue", ["rgd"])
 
     class Remembers:
         def init(self, key):

@@ -200,7 +200,7 @@ def test_a_coarse_grid_measures_a_gentle_loss_and_the_usual_one_a_steep_one(stee
     with precise():
         assert environment.coarse_enough(problem) == steps
         reference = Solution.of(np.array([0.1]), np.zeros(0), least, 0.0, False, "a decision to compare with")
-        excess = float(Truth.of(problem, environment, reference, steps).excess(jnp.asarray([0.7])))
+        excess = float(Truth.known(problem, environment, reference, steps).excess(jnp.asarray([0.7])))
     assert excess == pytest.approx(pf.performative_risk(problem, environment, [0.7]) - least, rel=1e-6)
 
 

@@ -44,6 +44,7 @@ def test_the_violation_drawn_is_that_of_the_worst_constraint(runs):
     np.testing.assert_allclose(drawn.get_ydata(), worst)
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_runs_without_constraints_truth_or_variants_are_drawn_too(small):
     _, world, _ = small
 

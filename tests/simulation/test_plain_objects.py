@@ -75,6 +75,7 @@ def squared(theta, z):
     return 0.5 * jnp.sum((z - theta) ** 2)
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_plain_environment_method_and_set_run_beside_the_built_in_ones():
     problem = pf.Problem(squared, Disk())
     runs = pf.simulate(
@@ -108,6 +109,7 @@ class Plain3:
         return jax.random.normal(key, (n, 3))
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_plain_environments_run_in_other_processes():
     problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([0, 0], [5, 5]))
     settings = {"rounds": 20, "realizations": 4, "batch": 2, "progress": False}
@@ -145,6 +147,7 @@ class Known:
         return theta
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_your_own_parts_may_be_plain_classes():
     problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([-5, -5], [5, 5]))
     method = dataclasses.replace(pf.apda(problem, exploration=Tight(), start=[1.0, 2.0], step=0.5), estimator=Known())

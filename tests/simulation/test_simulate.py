@@ -208,6 +208,7 @@ class SealedTree(Sealed):
 jax.tree_util.register_pytree_node(SealedTree, lambda s: ((s._world,), None), lambda _, c: SealedTree(c[0]))
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_no_method_but_the_oracle_needs_the_truth(small, reference):
     problem, world, effect = small
     learning = {name: method for name, method in methods(problem, effect).items() if name != "oracle"}

@@ -13,8 +13,9 @@ import performative as pf
 from performative import constraints
 from performative.numerics.precision import precise
 from performative.simulation import simulate as simulating
-from performative.simulation import worlds
+from performative.simulation import truths, worlds
 from performative.simulation.dataset import recorded_rounds
+from performative.simulation.truths import Measures
 
 
 def loss(theta, z):
@@ -53,7 +54,7 @@ def no_work(monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("work was done before the arguments were checked")
 
-    monkeypatch.setattr(worlds, "performative_optimum", never)
+    monkeypatch.setattr(truths, "performative_optimum", never)
     monkeypatch.setattr(simulating, "run_jobs", never)
 
 
@@ -268,13 +269,15 @@ def test_a_plain_method_must_know_its_dimension_itself():
 
 
 def test_one_problem_in_one_world_is_solved_once_however_many_instances(monkeypatch):
-    solve, solved = worlds.performative_optimum, []
+    solve, solved = truths.performative_optimum, []
 
     def counted(*arguments):
         solved.append(arguments)
         return solve(*arguments)
 
-    monkeypatch.setattr(worlds, "performative_optimum", counted)
+    monkeypatch.setattr(truths, "performative_optimum", counted)
     with precise():
-        worlds.make_worlds(worlds.Cast({"apda": [pf.apda(PROBLEM, step=step) for step in (0.1, 0.2, 0.3)]}, WORLD))
+        worlds.make_worlds(
+            worlds.Cast({"apda": [pf.apda(PROBLEM, step=step) for step in (0.1, 0.2, 0.3)]}, WORLD), Measures([1, 2], 2)
+        )
     assert len(solved) == 1

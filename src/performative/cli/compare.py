@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,7 @@ def compare(
     _print_comparison(results)
     if results.results:
         comparison.write(results, out)
+        shutil.rmtree(out / "checkpoints", ignore_errors=True)
         typer.echo(f"written to {out}: .nc by problem, summary.json, figure.png, figure.pdf")
     else:
         raise typer.Exit(1)

@@ -40,7 +40,7 @@ class Status(NamedTuple):
     >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
     ...     status: pf.study.Status = study.status()
     >>> print(status)
-    study prices: round 1, 0 deployments told
+    study prices: round 1, 0 deployments reported
     decision   [0]
     next: ask for the next decisions
     """

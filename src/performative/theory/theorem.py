@@ -86,7 +86,7 @@ class Constants:
     >>> environment = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [0.1, 0.1]), effect=[[0.2, 0.0], [0.0, 0.2]])
     >>> constants: pf.theory.Constants = pf.theory.constants(problem, environment)
     >>> constants.radius, constants.evidence["radius"]
-    (1.0, 'sup ‖θ‖ over Ball')
+    (1.0, 'proved: sup ‖θ‖ over Ball')
     >>> [item.name for item in constants.needed if item.holds is False], constants.settings(10_000)["step"]
     ([], 0.01)
     """
