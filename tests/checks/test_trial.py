@@ -1,6 +1,7 @@
 """The runs that rules compare: by hand and simulated."""
 
 import numpy as np
+import pytest
 from plain_methods import ECHO, EXPLORER
 
 import performative as pf
