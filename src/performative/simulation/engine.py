@@ -19,6 +19,7 @@ from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_
 from performative.numerics.lanes.values import Same
 from performative.numerics.pytrees import pytree, same_structure
 from performative.numerics.randomness import fold_in, new_key, normals_from
+from performative.numerics.reads import Reading
 from performative.truth.metrics import Tally, Truth, record
 
 BLOCK = 8
@@ -27,13 +28,17 @@ FEW = 10
 """The most realizations whose warm-up is computed at once."""
 
 
-@pytree()
+@pytree("values")
 class World:
-    """What one realization consists of, apart from chance: the methods, the environment and the truth."""
+    """What one realization consists of, apart from chance: the methods, the environment and the truth.
+
+    `values` are what the classes of methods and environment read besides their fields: programs are compiled for them.
+    """
 
     methods: dict[str, Any]
     environment: Any
     truth: Truth
+    values: Reading = ()
 
 
 @pytree()

@@ -15,6 +15,7 @@ from performative.errors import SolverFailed
 from performative.methods.protocol import require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
+from performative.numerics.reads import reads
 from performative.problem import Problem, with_dimension
 from performative.provenance import describe
 from performative.simulation.engine import World
@@ -109,7 +110,8 @@ def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
 def _world(part: Cast, steps: int | None, outside: bool) -> World:
     nodes = {name: as_node(method) for name, method in part.methods.items()}
     environment = as_node(part.environment)
-    return World(nodes, environment, Truth.of(part.problem, environment, part.optimum, steps, outside))
+    truth = Truth.of(part.problem, environment, part.optimum, steps, outside)
+    return World(nodes, environment, truth, tuple(reads(thing) for thing in (*nodes.values(), environment)))
 
 
 def _checked(part: Cast) -> Cast:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from performative.environments.protocol import Environment, KnownWorld, knows_risk
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
+from performative.numerics.reads import Reading, reads
 from performative.problem import Problem, with_dimension
 from performative.validation import finite_array, whole
 
@@ -44,18 +45,19 @@ def performative_risk(
     problem = problem.of_dimension(theta.shape[0])
     if knows_risk(environment):
         environment.check(problem, theta)
-        return float(_exact_risk(problem, environment, theta))
+        return float(_exact_risk(TrueRisk(problem, as_node(environment), reads(environment)), theta))
     z = environment.sample(new_key(seed), theta, whole("samples", samples, 1))
     problem.check_samples(z.shape[-1])
     return float(jnp.mean(jax.vmap(functools.partial(problem.loss, theta))(z)))
 
 
-@pytree()
+@pytree("values")
 class TrueRisk:
-    """The decoupled risk of a world, which is PR(θ) on its diagonal."""
+    """The decoupled risk of a world, which is PR(θ) on its diagonal; `values` are what the class of the world reads."""
 
     problem: Problem
     environment: KnownWorld
+    values: Reading
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the average loss of θ on the data that `where` induces."""
@@ -73,9 +75,9 @@ def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
         )
     problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
     environment.check(problem)
-    return TrueRisk(problem, environment)
+    return TrueRisk(problem, as_node(environment), reads(environment))
 
 
 @jax.jit
-def _exact_risk(problem: Problem, environment: KnownWorld, theta: Array) -> Array:
-    return environment.risk(problem)(theta)
+def _exact_risk(risk: TrueRisk, theta: Array) -> Array:
+    return risk(theta)
