@@ -36,6 +36,7 @@ _HOMES = {
     "oracle": "methods.paper",
     "OtherMethod": "errors",
     "Pair": "exploration",
+    "PairInside": "exploration",
     "ParametricFamily": "environments",
     "pd_ps": "methods.paper",
     "perfgd": "methods.perfgd",
@@ -147,7 +148,7 @@ if TYPE_CHECKING:
         StudyDamaged,
         StudyError,
     )
-    from performative.exploration import Alone, Around, Pair, Sphere
+    from performative.exploration import Alone, Around, Pair, PairInside, Sphere
     from performative.methods.confidence_bounds import confidence_bounds
     from performative.methods.paper import apda, oracle, pd_ps
     from performative.methods.perfgd import perfgd

@@ -54,6 +54,12 @@ class DecisionSet:
         gap = np.linalg.norm(point - np.asarray(self.project(point)))
         return bool(gap <= tolerance * max(1.0, float(np.linalg.norm(point))))
 
+    def distance(self, point: ArrayLike) -> Array:
+        """‖point − Π_Θ(point)‖₂, which is 0 inside."""
+        point = _floats(point)
+        apart = point - self.project(point)
+        return jnp.sqrt(jnp.sum(apart * apart))
+
     @in_float64
     def spread(self, dimension: int, count: int) -> Floats:
         """Fixed decisions (count, d) all over the set: projections of points up to R from 0 (10 if unbounded)."""
@@ -154,6 +160,12 @@ class Ball(DecisionSet):
         scaled = jnp.sqrt(jnp.sum(small * small)) * 2.0**540  # for numbers whose squares overflow
         length = jnp.where(jnp.isfinite(length), length, scaled)
         return center + jnp.where(length <= self.size, offset, offset / length * self.size)
+
+    @in_float64
+    def distance(self, point: ArrayLike) -> Array:
+        """‖point − center‖₂ − radius, or 0 inside."""
+        offset = _floats(point) - (0.0 if self.center is None else self.center)
+        return jnp.maximum(jnp.sqrt(jnp.sum(offset * offset)) - self.size, 0.0)
 
     def declare(self, variable: Any) -> list[Any]:
         """As one second-order cone."""

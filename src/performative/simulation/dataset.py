@@ -58,7 +58,8 @@ VARIABLES = {
         "Largest max_i g_i(θ)⁺ over every deployment so far, probes and warm-up included; 0 if all were feasible.",
     ),
     "outside": _meaning(
-        "distance outside Θ", "Euclidean distance from Θ of the farthest deployment so far; 0 if none left Θ."
+        "distance outside Θ",
+        "Euclidean distance from Θ of the farthest deployment so far that may leave Θ; 0 if none did.",
     ),
     "deployments": _meaning(
         "deployments", "Samples asked of the world so far, probes and warm-up included.", "samples"
@@ -147,10 +148,17 @@ def report_failures(dataset: xr.Dataset, methods: Mapping[str, Method]) -> None:
         if np.any(failed > 0):
             step = getattr(methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
+            outside = dataset.outside.sel({"algorithm": name}).isel(t=-1).values.reshape(-1)[failed > 0].max()
+            probes = (
+                f"probes that left Θ, by up to {outside:.3g}, where the world may not be defined "
+                '(apda(..., probes="inside") keeps them in Θ), '
+                if outside > 1e-9
+                else ""
+            )
             warnings.warn(
                 f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {len(failed)} runs, first "
-                f"seen in round {failed[failed > 0].min()}. Likely causes: a step{size} or an estimation step that is too "
-                "large, or samples that are not finite. Metrics recorded before that are kept.",
+                f"seen in round {failed[failed > 0].min()}. Likely causes: {probes}a step{size} or an estimation step that "
+                "is too large, or samples that are not finite. Metrics recorded before that are kept.",
                 NonFiniteWarning,
                 stacklevel=4,
             )

@@ -20,7 +20,8 @@ from performative.numerics.lanes.values import Same
 from performative.numerics.pytrees import pytree, same_structure
 from performative.numerics.randomness import fold_in, new_key, normals_from
 from performative.numerics.reads import Reading
-from performative.truth.metrics import Tally, Truth, record
+from performative.sets import Reals
+from performative.truth.metrics import EVERY, Tally, Truth, record
 
 BLOCK = 8
 """Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
@@ -274,8 +275,17 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
         wanted = method.wanted(state)
         samples = jnp.stack([answer(decisions[index], index, wanted) for index in range(decisions.shape[0])])
         next_state = method.tell(state, decisions, samples)
-        after[name] = Run(next_state, run.tally.after_round(world.truth, state.decision, decisions, wanted, t))
+        after[name] = Run(
+            next_state, run.tally.after_round(world.truth, state.decision, decisions, wanted, t, strays(method))
+        )
     return after
+
+
+def strays(method: Any) -> slice:
+    """Which of the decisions of a round may lie outside of Θ: all of them if the method does not say."""
+    if isinstance(method.problem.decisions, Reals):
+        return slice(0)
+    return getattr(getattr(method, "exploration", None), "strays", EVERY)
 
 
 def _noise(keys: Array, answers: int, asking: int, size: int, rounds: Array, once: Any) -> Noise:

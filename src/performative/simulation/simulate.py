@@ -68,7 +68,7 @@ def simulate(
         record: how many log-spaced rounds to record, or the rounds themselves; the first and the last always are.
         problem: the problem that metrics are taken on, where it is not the one the methods know.
         optimum: the `Solution` to measure against; computed by default.
-        outside: also record how far from Θ the farthest deployment was; this takes a projection for each.
+        outside: measure the distance from Θ of every deployment, not only of probes that may leave Θ by design.
         workers: processes that share the batches of realizations. The result does not depend on it.
         cluster: `dask://host:port` or `ray://host:port`, to run the batches there instead of in processes here.
         batch: realizations in one batch. Another number changes results by rounding (up to 1e-10).
@@ -79,10 +79,10 @@ def simulate(
 
     Returns:
         A dataset with dimensions ([variant,] algorithm, realization, t[, constraint | coordinate]) and the variables `regret`,
-        `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `deployments`, `decision`,
-        `multipliers` at the recorded rounds, and `failed` ([variant,] algorithm, realization), the first recorded round whose
-        iterates were not finite, 0 if none. Each variable describes itself in its attributes; those of the dataset hold
-        everything needed to run it again.
+        `violation`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `outside`, `deployments`,
+        `decision`, `multipliers` at the recorded rounds, and `failed` ([variant,] algorithm, realization), the first recorded
+        round whose iterates were not finite, 0 if none. Each variable describes itself in its attributes; those of the dataset
+        hold everything needed to run it again.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue

@@ -81,7 +81,7 @@ class Cast(NamedTuple):
 def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
     """For each instance its worlds, one per variant; a cast without variants has one.
 
-    With `outside`, the truth also measures how far from Θ deployments are.
+    With `outside`, the truth measures for every deployment how far from Θ it is.
     """
     methods = cast.methods
     if not isinstance(methods, Mapping) or not methods or not all(isinstance(name, str) for name in methods):

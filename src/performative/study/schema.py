@@ -176,6 +176,7 @@ class _Stepping(_Method):
 
 class _Apda(_Stepping):
     type: Literal["apda", "pd_ps"]  # type: ignore[assignment]
+    probes: Literal["anywhere", "inside"] = _optional
     estimation_step: Positive = _optional
     warmup: Count = _optional
     exploration: Positive = _optional

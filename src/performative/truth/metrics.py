@@ -15,8 +15,9 @@ from performative.environments.protocol import Environment, KnownWorld, knows_ri
 from performative.numerics.expectations import QuadraticForm
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
-from performative.sets import DecisionSet
 from performative.solvers.kkt import Solution
+
+EVERY = slice(None)
 
 
 @pytree()
@@ -31,18 +32,18 @@ class Excess:
         return self.risk(theta) - self.least
 
 
-@pytree()
+@pytree("outside")
 class Truth:
     """What the world knows and methods do not: the problem to measure on, the excess risk over the optimum, the optimum.
 
-    `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured. `decisions` is
-    Θ if the distance of deployments from Θ is measured too, which takes a projection for each.
+    `excess` and `optimum` are None for an environment that only samples; then only the constraints are measured. `outside` is
+    whether the distance from Θ is measured for methods that stay in it too; it takes a projection for each deployment.
     """
 
     problem: Problem
     excess: Excess | QuadraticForm | None
     optimum: Solution | None
-    decisions: DecisionSet | None = None
+    outside: bool = False
 
     @staticmethod
     def of(
@@ -53,10 +54,9 @@ class Truth:
         outside: bool = False,
     ) -> Truth:
         """The truth about a problem in an environment; `steps` is the size of its quadrature grid, if not the default."""
-        decisions = problem.decisions if outside else None
         if optimum is None or not knows_risk(environment):
-            return Truth(problem, None, None, decisions)
-        return Truth(problem, _excess(problem, environment, optimum, steps), optimum, decisions)
+            return Truth(problem, None, None, outside)
+        return Truth(problem, _excess(problem, environment, optimum, steps), optimum, outside)
 
 
 @functools.partial(jax.jit, static_argnames="steps")
@@ -89,9 +89,12 @@ class Tally:
         nothing = jnp.zeros(len(truth.problem.constraint_names))
         return Tally(zero, nothing, zero, nothing, zero, zero, decision)
 
-    def after_round(self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array) -> Tally:
+    def after_round(
+        self, truth: Truth, theta: Array, decisions: Array, wanted: int, t: Array, strays: slice = EVERY
+    ) -> Tally:
         """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `wanted` samples each.
 
+        `strays` are those of the decisions that may leave Θ; only for them is it measured how far, unless the truth asks for all.
         The warm-up, round 0, counts as deployments, but not for the regret of θ_t.
         """
         weight = jnp.minimum(t, 1)
@@ -100,9 +103,9 @@ class Tally:
         worst, outside = self.deployed_violation, self.outside
         for decision in decisions:
             worst = jnp.maximum(worst, truth.problem.g(decision))
-            if truth.decisions is not None:
-                apart = decision - truth.decisions.project(decision)
-                outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
+        for decision in decisions[EVERY if truth.outside else strays]:
+            apart = truth.problem.decisions.distance(decision)
+            outside = jnp.where(apart > outside, apart, outside)  # what was measured before a run failed is kept
         return Tally(
             regret=self.regret + weight * excess(theta),
             violation=self.violation + weight * truth.problem.g(theta),
@@ -126,12 +129,11 @@ def record(truth: Truth, tally: Tally, state: Any, effect: Array | None, t: Arra
         "estimation_error": jnp.full((), jnp.nan),
         "deployed_regret": tally.deployed_regret / tally.deployments,
         "deployed_violation": jnp.max(tally.deployed_violation, initial=0.0),
+        "outside": tally.outside,
         "deployments": tally.deployments,
         "decision": tally.decision,
         "multipliers": state.multipliers,
     }
-    if truth.decisions is not None:
-        recorded["outside"] = tally.outside
     if truth.optimum is not None:
         recorded["deviation"] = jnp.sum((tally.decision - truth.optimum.decision) ** 2)
     estimate = getattr(getattr(state, "belief", None), "effect", None)
