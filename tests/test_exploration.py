@@ -44,7 +44,7 @@ def test_a_sphere_has_its_radius_on_one_side_or_both(both):
         np.testing.assert_allclose(apart[:, 0], -apart[:, 1], rtol=1e-9)
 
 
-@pytest.mark.parametrize("within", [pf.Box([0.0, 0.0], [1.0, 1.0]), pf.Ball(1.0), pf.Simplex(total=1.0)])
+@pytest.mark.parametrize("within", [pf.Box([0.0, 0.0], [1.0, 1.0]), pf.Ball(1.0), pf.Simplex()])
 def test_probes_inside_never_leave_the_set(within):
     random = np.random.default_rng(0)
     inside = pf.PairInside(scale=0.7, within=within)

@@ -105,7 +105,7 @@ class Problem:
                 )
             return self
         constraints: list[Constraint] = []
-        for item in self.constraints:
+        for item in _numbered(self.constraints):
             if isinstance(item, Function):
                 item = _named(item, dimension, offset=sum(len(c.names) for c in constraints))
             constraints.append(item)
@@ -136,6 +136,8 @@ class Problem:
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
         theta = jnp.asarray(theta, dtype=np.float64)
+        if theta.ndim == 0 and self.dimension == 1:
+            theta = theta[None]
         if self._has_dimension and theta.shape != (self.dimension,):
             raise ValueError(f"`theta` must have shape ({self.dimension},), but got {theta.shape}")
         if not self.constraints:
@@ -201,6 +203,24 @@ class LossInData:
     def __call__(self, z: Array, theta: Array) -> Array:
         """ℓ(θ; z)."""
         return self.loss(theta, z)
+
+
+def _numbered(items: Sequence[Constraint]) -> list[Constraint]:
+    """The constraints, those that share the name of their kind (linear, linear) numbered (linear1, linear2)."""
+    kinds = [type(item).__name__.lower() for item in items]
+    unnamed = [
+        bool(item.names) and all(name.partition("[")[0] == kind for name in item.names)
+        for item, kind in zip(items, kinds, strict=True)
+    ]
+    shared = {kind for kind in kinds if sum(one == kind and is_ for one, is_ in zip(kinds, unnamed, strict=True)) > 1}
+    counts = dict.fromkeys(shared, 0)
+    numbered = []
+    for item, kind, is_unnamed in zip(items, kinds, unnamed, strict=True):
+        if is_unnamed and kind in shared:
+            counts[kind] += 1
+            item = changed(item, names=tuple(f"{kind}{counts[kind]}{name[len(kind) :]}" for name in item.names))
+        numbered.append(item)
+    return numbered
 
 
 def _named(item: Function, dimension: int, offset: int) -> Function:

@@ -29,6 +29,47 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
 
     It is a copy, so later changes to the caller's array have no effect.
     """
+    array = _numbers(name, value, ndim)
+    if not np.all(np.isfinite(array)):
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
+    return read_only(array)
+
+
+def vector(name: str, value: Any) -> Floats:
+    """A read-only copy of `value` as a vector of finite float64; one number is a vector of one."""
+    return read_only(np.atleast_1d(finite_array(name, value, (0, 1))))
+
+
+def matrix(name: str, value: Any) -> Floats:
+    """A read-only copy of `value` as a matrix of finite float64; one number is a matrix of one."""
+    array = finite_array(name, value, (0, 2))
+    return array if array.ndim else read_only(array.reshape(1, 1))
+
+
+def require_samples(samples: Any, count: int, scalars: bool) -> Any:
+    """Samples (b, n, k) of `count` decisions; with `scalars`, one number for each decision will do."""
+    if scalars and samples.ndim < 2 and samples.size == count:
+        samples = samples.reshape(count, 1, 1)
+    if samples.ndim != 3 or samples.shape[0] != count or 0 in samples.shape:
+        lacks_axis = count == 1 and samples.ndim == 2
+        remedy = "samples[None] adds the first axis" if lacks_axis else "give n samples of k numbers for each decision"
+        raise ValueError(f"`samples` must have shape ({count}, n, k), but got {samples.shape}; {remedy}")
+    return samples
+
+
+def bounds(name: str, value: Any, forbidden: float) -> Floats:
+    """A read-only copy of `value` as float64, a number or a vector that may be infinite, but not nan or `forbidden`."""
+    array = _numbers(name, value, (0, 1))
+    for where in np.argwhere(np.isnan(array) | (array == forbidden))[:1].tolist():
+        raise ValueError(
+            f"`{name}` must hold numbers or {-forbidden}, but got {array[tuple(where)]}"
+            + (f" at index {where}" * bool(where))
+        )
+    return read_only(array)
+
+
+def _numbers(name: str, value: Any, ndim: int | tuple[int, ...] | None) -> Floats:
     try:
         if value is None:
             raise TypeError("None is not a number")
@@ -39,10 +80,7 @@ def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = Non
     if allowed is not None and array.ndim not in allowed:
         counts = " or ".join(str(axes) for axes in allowed)
         raise ValueError(f"`{name}` must have {counts} axes, but got shape {array.shape}")
-    if not np.all(np.isfinite(array)):
-        where = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
-    return read_only(array)
+    return array
 
 
 def shown(value: Any) -> str:

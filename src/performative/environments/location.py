@@ -16,7 +16,7 @@ from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.problem import Loss, LossInData, Problem
 from performative.shifts import Shift, apply_effect
-from performative.validation import finite_array, is_traced, jax_arrays
+from performative.validation import finite_array, is_traced, jax_arrays, matrix
 
 
 @pytree()
@@ -40,7 +40,7 @@ class LocationFamily(Reacting):
 
     def __init__(self, base: Base, effect: ArrayLike, shift: Shift | None = None) -> None:
         require_base(base)
-        effect = finite_array("effect", effect, 2 if shift is None else None)
+        effect = matrix("effect", effect) if shift is None else finite_array("effect", effect)
         if shift is None and effect.shape[0] != base.width:
             raise ValueError(
                 f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}"

@@ -19,7 +19,7 @@ from performative.problem import Problem, with_dimension
 from performative.shifts import Shift, apply_effect
 from performative.solvers.feasibility import require_feasible
 from performative.steps import Step
-from performative.validation import finite_array, positive, whole
+from performative.validation import finite_array, matrix, positive, vector, whole
 
 
 def memory_of(forgetting: float, samples: int) -> Array | None:
@@ -35,10 +35,10 @@ def parts_of(
 ) -> tuple[Problem, Floats | None, Floats | None]:
     """The problem with its dimension, if the effect or the start determines it, and the start and the effect as arrays."""
     if effect is not None:
-        effect = finite_array("effect", effect, 2 if shift is None else None)
+        effect = matrix("effect", effect) if shift is None else finite_array("effect", effect)
     elif shift is not None:
         raise ValueError("`effect` must be given with `shift`, to tell the shape of the effect")
-    start = None if start is None else finite_array("start", start, 1)
+    start = None if start is None else vector("start", start)
     columns = effect.shape[1] if effect is not None and shift is None else None
     rows = None if start is None else start.shape[0]
     return with_dimension(problem, required=False, effect=columns, start=rows), start, effect

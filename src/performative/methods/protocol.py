@@ -10,7 +10,7 @@ from jax import Array
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
-from performative.validation import finite_array, is_traced
+from performative.validation import finite_array, is_traced, require_samples
 
 
 class Method(Protocol):
@@ -52,10 +52,14 @@ def checked(problem: Problem, decisions: Array | Floats, samples: Array | Floats
     """The arguments of `tell` as arrays (b, d) and (b, n, k), refused if they do not fit the problem."""
     if not is_traced(decisions, samples):
         decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
+    scalars = problem.dimension == 1
+    if scalars and decisions.ndim < 2:
+        decisions = decisions.reshape(-1, 1)
     if decisions.ndim != 2 or decisions.shape[1] != problem.dimension:
-        raise ValueError(f"`decisions` must have shape (b, {problem.dimension}), but got {decisions.shape}")
-    if samples.ndim != 3 or samples.shape[0] != decisions.shape[0] or 0 in samples.shape:
-        raise ValueError(f"`samples` must have shape ({decisions.shape[0]}, n, k), but got {samples.shape}")
+        raise ValueError(
+            f"`decisions` must have shape (b, {problem.dimension}), but got {decisions.shape}; give those that `ask` returned"
+        )
+    samples = require_samples(samples, decisions.shape[0], scalars)
     problem.check_samples(samples.shape[2])
     return jnp.asarray(decisions), jnp.asarray(samples)
 

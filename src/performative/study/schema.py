@@ -46,6 +46,23 @@ def _kind(what: str, *fits: Callable[[Any], bool]) -> PlainValidator:
     return PlainValidator(checked)
 
 
+def _is_bound(infinite: float) -> Callable[[Any], bool]:
+    """Whether it is a finite number or `infinite`."""
+    return lambda value: _is_number(value) or (isinstance(value, float) and value == infinite)
+
+
+def _bounds(infinite: float) -> PlainValidator:
+    fits = _is_bound(infinite)
+    sign = "-" if infinite < 0 else ""
+    return _kind(
+        f"a number, {sign}inf or a list of them",
+        fits,
+        lambda value: isinstance(value, list) and len(value) > 0 and all(map(fits, value)),
+    )
+
+
+Lower = Annotated[Any, _bounds(-math.inf)]
+Upper = Annotated[Any, _bounds(math.inf)]
 Number = Annotated[Any, _kind("a finite number", _is_number)]
 NotNegative = Annotated[Any, _kind("a number >= 0", lambda value: _is_number(value) and value >= 0)]
 Positive = Annotated[Any, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
@@ -81,8 +98,8 @@ class Table(BaseModel):
 
 class _Box(Table):
     type: Literal["box"]
-    lower: NumberOrRow
-    upper: NumberOrRow
+    lower: Lower
+    upper: Upper
 
     @field_validator("upper")
     @classmethod

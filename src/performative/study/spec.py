@@ -153,7 +153,8 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
     lengths = [_Length("dimension", dimension, dimension)] if type(dimension) is int and dimension > 0 else []
     for key, part in parts.items():
         for name, value in part.items() if isinstance(part, dict) else ():
-            if name in _AS_LONG_AS_THE_DECISION and (is_row(value) or is_matrix(value)):
+            is_list = is_row(value) or is_matrix(value) or (name in ("lower", "upper") and isinstance(value, list))
+            if name in _AS_LONG_AS_THE_DECISION and is_list:
                 lengths.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
     agreed = Counter(one.length for one in lengths).most_common(1)
     return sorted(lengths, key=lambda one: one.length != agreed[0][0])

@@ -196,7 +196,8 @@ class Study:
             if not session.is_open(deployment) or not session.is_current():
                 session.refresh()
             target = session.deployment(deployment)
-            data, columns = read(samples, len(target.decisions), session.position.columns)
+            scalars = self.method.problem.dimension == 1
+            data, columns = read(samples, len(target.decisions), session.position.columns, scalars)
             if not session.is_open(target):
                 return session.told_before(target, data)
             told = session.tell(target, data, columns)

@@ -15,7 +15,7 @@ from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
 from performative.numerics.reads import Reading, reads
 from performative.problem import Problem, with_dimension
-from performative.validation import finite_array, whole
+from performative.validation import vector, whole
 
 
 @in_float64
@@ -37,7 +37,7 @@ def performative_risk(
     >>> pf.performative_risk(problem, market, [1.0])  # −1 · (4 − 1)
     -3.0
     """
-    theta = jnp.asarray(finite_array("theta", theta, 1))
+    theta = jnp.asarray(vector("theta", theta))
     if problem.dimension not in (None, theta.shape[0]):
         raise ValueError(
             f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
