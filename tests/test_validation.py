@@ -171,7 +171,10 @@ NUMBERS = {
         lambda: pf.LocationFamily(BASE, [[NAN, 0.0], [0.0, 1.0]]),
         "`effect` must be finite, but got nan at index [0, 0]",
     ),
-    "effect vector": (lambda: pf.LocationFamily(BASE, [1.0, 2.0]), "`effect` must have 0 or 2 axes, but got shape (2,)"),
+    "effect vector": (
+        lambda: pf.LocationFamily(BASE, [1.0, 2.0]),
+        "`effect` must have 0 or 2 axes, but got shape (2,)",
+    ),
     "effect rows": (
         lambda: pf.LocationFamily(BASE, np.ones((3, 2))),
         "`effect` must have one row for each of the 2 numbers in a sample, but got (3, 2)",

@@ -11,8 +11,10 @@ import numpy as np
 from jax import Array
 
 from performative.constraints import Constraint, Function
+from performative.explanations import explained
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
+from performative.numerics.slopes import is_flat
 from performative.sets import DecisionSet
 from performative.validation import jax_arrays, whole
 
@@ -169,13 +171,24 @@ class Problem:
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"`loss` must take a decision of shape ({self.dimension},) and one sample of shape ({width},), "
-                f"but failed: {error}"
+                f"but failed{explained(error)}"
             ) from error
         shape = getattr(result, "shape", None)
         if shape != ():
             raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}")
         if not jnp.issubdtype(result.dtype, jnp.floating):
             raise ValueError(f"`loss` must return a real number, but returned {result.dtype}")
+
+    @in_float64
+    def check_slope(self, width: int, anticipates: bool) -> None:
+        """Refuse a loss whose gradient is zero wherever it is defined; it may move with the data if the method `anticipates`."""
+        theta, z = np.zeros(self.dimension), np.zeros(width)
+        if is_flat(self.loss, theta, z, within=(0, 1) if anticipates else (0,)):
+            raise ValueError(
+                "`loss` must have a gradient for this method, but its gradient in the decision is zero wherever it is defined, "
+                "as of a 0–1 loss; use a smooth surrogate (jax.nn.sigmoid for a step, performative.losses.Logistic), or a method "
+                "without derivatives: one_point, two_point or confidence_bounds"
+            )
 
 
 def with_dimension(problem: Problem, required: bool = True, **lengths: int | None) -> Problem:
@@ -228,7 +241,9 @@ def _named(item: Function, dimension: int, offset: int) -> Function:
     try:
         result = jax.eval_shape(item.function, theta)
     except (TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"`constraints` must take a decision of shape ({dimension},), but failed: {error}") from error
+        raise ValueError(
+            f"`constraints` must take a decision of shape ({dimension},), but failed{explained(error)}"
+        ) from error
     shape = getattr(result, "shape", None)
     if shape is None or len(shape) > 1 or shape == (0,):
         raise ValueError(f"`constraints` must return a scalar or a vector (m,), but returned {_kind(result)}")

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from performative.environments.bases import Base
 from performative.environments.reaction import Reacting, require_base
+from performative.explanations import explained
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.numerics.polynomial import is_analytic
@@ -101,7 +102,7 @@ class LocationFamily(Reacting):
             moved = shift(effect, theta)
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
-                f"`shift` must take the effect {effect.shape} and a decision ({problem.dimension},), but failed: {error}"
+                f"`shift` must take the effect {effect.shape} and a decision ({problem.dimension},), but failed{explained(error)}"
             ) from error
         if moved.shape != (self.width,):
             raise ValueError(f"`shift` must return the shift of a sample ({self.width},), but returned {moved.shape}")

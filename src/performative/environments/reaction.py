@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from performative.environments.bases import Base, Gaussian
 from performative.environments.quadrature import coarser_grids, promised_accuracy, standard_normal_nodes
 from performative.errors import QuadratureWarning
+from performative.explanations import explained
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.numerics.polynomial import is_analytic
@@ -158,7 +159,8 @@ class Reaction(Reacting):
             shape = jax.eval_shape(self.reaction, decision, z0).shape
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
-                f"`react` must take a decision ({problem.dimension},) and one individual ({self.width},), but failed: {error}"
+                f"`react` must take a decision ({problem.dimension},) and one individual ({self.width},), "
+                f"but failed{explained(error)}"
             ) from error
         if len(shape) != 1:
             raise ValueError(f"`react` must return one sample (k,), but returned shape {shape}")

@@ -85,7 +85,7 @@ class PrimalDual:
     @in_float64
     def tell(self, state: State, decisions: Array, samples: Array) -> State:
         """Lines 7 to 11: improve the belief, then one primal and one dual step from θ_t, λ_t."""
-        decisions, samples = checked(self.problem, decisions, samples)
+        decisions, samples = checked(self.problem, decisions, samples, getattr(self.estimator, "slope", None))
         self.estimator.check(state.belief, decisions, samples)
         return _advance(self, state, decisions, samples)
 

@@ -48,8 +48,13 @@ class State:
     belief: Any
 
 
-def checked(problem: Problem, decisions: Array | Floats, samples: Array | Floats) -> tuple[Array, Array]:
-    """The arguments of `tell` as arrays (b, d) and (b, n, k), refused if they do not fit the problem."""
+def checked(
+    problem: Problem, decisions: Array | Floats, samples: Array | Floats, slope: str | None = None
+) -> tuple[Array, Array]:
+    """The arguments of `tell` as arrays (b, d) and (b, n, k), refused if they do not fit the problem.
+
+    `slope` tells of a method that needs the gradient of the loss: "decision", or "data" if it moves with the data too.
+    """
     if not is_traced(decisions, samples):
         decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
     scalars = problem.dimension == 1
@@ -61,6 +66,8 @@ def checked(problem: Problem, decisions: Array | Floats, samples: Array | Floats
         )
     samples = require_samples(samples, decisions.shape[0], scalars)
     problem.check_samples(samples.shape[2])
+    if slope is not None:
+        problem.check_slope(samples.shape[2], anticipates=slope == "data")
     return jnp.asarray(decisions), jnp.asarray(samples)
 
 

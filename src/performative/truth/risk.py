@@ -10,10 +10,12 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.environments.protocol import Environment, KnownWorld, knows_risk
+from performative.errors import SolverFailed
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, pytree
 from performative.numerics.randomness import new_key
 from performative.numerics.reads import Reading, reads
+from performative.numerics.slopes import is_flat
 from performative.problem import Problem, with_dimension
 from performative.validation import vector, whole
 
@@ -75,7 +77,13 @@ def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
         )
     problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
     environment.check(problem)
-    return TrueRisk(problem, as_node(environment), reads(environment))
+    risk = TrueRisk(problem, as_node(environment), reads(environment))
+    if is_flat(risk, jnp.zeros(problem.dimension)):
+        raise SolverFailed(
+            "the loss must have a gradient, but its average has none wherever it is defined, as for a 0–1 loss; use a smooth "
+            "surrogate such as jax.nn.sigmoid for a step, or give the risk as a formula: performative.ClosedForm"
+        )
+    return risk
 
 
 @jax.jit
