@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,11 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"performative.{name}")
-    raise AttributeError(f"module 'performative' has no attribute {name!r}")
+    folded = {one.lower(): one for one in (*_HOMES, *_MODULES)}
+    near = [folded[one] for one in difflib.get_close_matches(name.lower(), folded, n=1)]
+    raise AttributeError(
+        f"module 'performative' has no attribute {name!r}" + "".join(f"; did you mean {near[0]!r}?" for _ in near)
+    )
 
 
 if TYPE_CHECKING:

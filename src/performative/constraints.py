@@ -71,7 +71,10 @@ class Linear(Constraint):
             raise ValueError(f"`coefficients` must hold at least one number, but got shape {rows.shape}")
         bounds = finite_array("bound", bound, (0, 1))
         if bounds.ndim and bounds.shape != rows.shape[:1]:
-            raise ValueError(f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}")
+            raise ValueError(
+                f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}; m constraints are "
+                "m rows of coefficients with m bounds"
+            )
         bounds = read_only(np.broadcast_to(bounds, rows.shape[:1]).copy())
         assign(self, coefficients=rows, bound=bounds, names=_names(name, len(rows)), dimension=rows.shape[1])
 

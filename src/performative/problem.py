@@ -16,7 +16,7 @@ from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
 from performative.numerics.slopes import is_flat
 from performative.sets import DecisionSet
-from performative.validation import jax_arrays, whole
+from performative.validation import jax_arrays, shown, whole
 
 Loss = Callable[[Array, Array], Array]
 
@@ -55,9 +55,17 @@ class Problem:
         dimension: int | None = None,
     ) -> None:
         if not callable(loss):
-            raise TypeError(f"`loss` must be a function of (theta, z), but got {loss!r}")
+            remedy = (
+                "the order is Problem(loss, decisions, constraints)"
+                if isinstance(loss, DecisionSet)
+                else "give the function itself"
+            )
+            raise TypeError(f"`loss` must be a function of (theta, z), but got {shown(loss)}; {remedy}")
         if not isinstance(decisions, DecisionSet):
-            raise TypeError(f"`decisions` must be a decision set such as performative.Box, but got {decisions!r}")
+            raise TypeError(
+                f"`decisions` must be a decision set such as performative.Box, but got {shown(decisions)}; write "
+                "performative.Box(lower, upper)"
+            )
         items: tuple[Constraint, ...]
         if constraints is None:
             items = ()
@@ -65,9 +73,10 @@ class Problem:
             items = (constraints,)
         elif callable(constraints):
             items = (Function(constraints),)
-        elif not isinstance(constraints, Sequence):
+        elif not isinstance(constraints, Sequence) or isinstance(constraints, str):
             raise TypeError(
-                f"`constraints` must be a function or a list of performative.constraints, but got {constraints!r}"
+                f"`constraints` must be a function or a list of performative.constraints, but got {constraints!r}; write "
+                "[constraints.Linear(coefficients, bound)] or lambda theta: g(theta), which must be <= 0"
             )
         else:
             items = tuple(constraints)
@@ -75,7 +84,7 @@ class Problem:
                 if not isinstance(item, Constraint):
                     raise TypeError(
                         f"`constraints[{position}]` must be one of performative.constraints, but got {item!r}; "
-                        "wrap a function as constraints.Function(function)"
+                        "write constraints.Linear(coefficients, bound), or wrap a function as constraints.Function(function)"
                     )
         dimensions = {
             "dimension": None if dimension is None else whole("dimension", dimension, 1),
@@ -84,7 +93,10 @@ class Problem:
         }
         lengths = {name: length for name, length in dimensions.items() if length is not None}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"all parts of a problem must have one dimension, but got {lengths}")
+            raise ValueError(
+                f"all parts of a problem must have one dimension, but got {lengths}; give bounds, coefficients and the rest one "
+                "number for each number of a decision"
+            )
         assign(
             self,
             loss=jax_arrays(callable_node(loss)),
@@ -113,7 +125,7 @@ class Problem:
             constraints.append(item)
         names = [name for item in constraints for name in item.names]
         if len(set(names)) < len(names):
-            raise ValueError(f"constraints must have different names, but got {names}")
+            raise ValueError(f"constraints must have different names, but got {names}; choose others with `name=`")
         decisions = self.decisions.of_dimension(dimension)
         return changed(self, decisions=decisions, constraints=tuple(constraints), dimension=dimension)
 
@@ -171,13 +183,14 @@ class Problem:
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"`loss` must take a decision of shape ({self.dimension},) and one sample of shape ({width},), "
-                f"but failed{explained(error)}"
+                f"but failed{explained(error)}; it is loss(theta, z) of one decision and one sample, and the library averages"
             ) from error
         shape = getattr(result, "shape", None)
         if shape != ():
-            raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}")
+            remedy = "return the value" if result is None else "add up with jnp.sum"
+            raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}; {remedy}")
         if not jnp.issubdtype(result.dtype, jnp.floating):
-            raise ValueError(f"`loss` must return a real number, but returned {result.dtype}")
+            raise ValueError(f"`loss` must return a real number, but returned {result.dtype}; multiply it by 1.0")
 
     @in_float64
     def check_slope(self, width: int, anticipates: bool) -> None:
@@ -194,7 +207,10 @@ class Problem:
 def with_dimension(problem: Problem, required: bool = True, **lengths: int | None) -> Problem:
     """The problem with d fixed: by the problem itself, or by a start, an effect or a world of known length."""
     if not isinstance(problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
+        raise TypeError(
+            f"`problem` must be a performative.Problem, but got {shown(problem)}; it comes first and is made by "
+            "Problem(loss, decisions)"
+        )
     for name, length in lengths.items():
         if length is not None and problem.dimension not in (None, length):
             raise ValueError(
@@ -246,10 +262,13 @@ def _named(item: Function, dimension: int, offset: int) -> Function:
         ) from error
     shape = getattr(result, "shape", None)
     if shape is None or len(shape) > 1 or shape == (0,):
-        raise ValueError(f"`constraints` must return a scalar or a vector (m,), but returned {_kind(result)}")
+        raise ValueError(
+            f"`constraints` must return a scalar or a vector (m,), but returned {_kind(result)}; jnp.stack joins values"
+        )
     if not jnp.issubdtype(result.dtype, jnp.floating):
         raise ValueError(
-            f"`constraints` must return a scalar or a vector (m,) of real numbers, but returned {result.dtype}"
+            f"`constraints` must return a scalar or a vector (m,) of real numbers, but returned {result.dtype}; return g of "
+            "g(theta) <= 0, such as theta[0] - 1.0, and not the comparison"
         )
     count = shape[0] if shape else 1
     names = tuple(f"g{offset + i + 1}" for i in range(count)) if not item.names else item.names

@@ -99,7 +99,9 @@ class Box(DecisionSet):
     def __init__(self, lower: ArrayLike, upper: ArrayLike, dimension: int | None = None) -> None:
         lower, upper = bounds("lower", lower, forbidden=np.inf), bounds("upper", upper, forbidden=-np.inf)
         if lower.ndim and upper.ndim and lower.shape != upper.shape:
-            raise ValueError(f"`lower` and `upper` must have the same shape, but got {lower.shape} and {upper.shape}")
+            raise ValueError(
+                f"`lower` and `upper` must have the same shape, but got {lower.shape} and {upper.shape}; one number fits all"
+            )
         lower, upper = (read_only(bound.copy()) for bound in np.broadcast_arrays(lower, upper))
         for index in np.argwhere(~(lower <= upper))[:1]:
             low, high = lower[tuple(index)], upper[tuple(index)]
@@ -149,6 +151,8 @@ class Ball(DecisionSet):
     dimension: int | None
 
     def __init__(self, radius: float, center: ArrayLike | None = None) -> None:
+        if np.ndim(radius):
+            raise ValueError(f"`radius` must be one number, but got {radius!r}; the order is Ball(radius, center)")
         center = None if center is None else vector("center", center)
         size = None if center is None else center.shape[0]
         assign(self, size=np.float64(positive("radius", radius)), center=center, dimension=size)

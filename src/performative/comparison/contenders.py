@@ -23,6 +23,7 @@ from performative.methods.zeroth_order import one_point, two_point
 from performative.numerics.precision import in_float64
 from performative.problem import Problem
 from performative.problems import Case
+from performative.validation import like
 
 Maker = Callable[[Case, "Scale"], Method]
 """Makes a method for a problem, in the unit of the problem."""
@@ -150,7 +151,9 @@ def maker(name: str) -> Maker:
     if name in CONTENDERS:
         return CONTENDERS[name]
     if not all(name.partition(":")):
-        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}")
+        raise ValueError(
+            f"`methods` must be among {list(CONTENDERS)} or module:function of your own, but got {name!r}{like(name, CONTENDERS)}"
+        )
     return on_problem(load("methods", name))
 
 

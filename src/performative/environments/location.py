@@ -41,10 +41,15 @@ class LocationFamily(Reacting):
 
     def __init__(self, base: Base, effect: ArrayLike, shift: Shift | None = None) -> None:
         require_base(base)
+        if callable(effect):
+            raise TypeError(
+                f"`effect` must be a matrix (k, d), but got {effect!r}; a reaction that is a function is Reaction(base, function)"
+            )
         effect = matrix("effect", effect) if shift is None else finite_array("effect", effect)
         if shift is None and effect.shape[0] != base.width:
             raise ValueError(
-                f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}"
+                f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}; "
+                "it is (k, d), with one column for each number of a decision"
             )
         assign(
             self, base=base, effect=effect, shift=jax_arrays(callable_node(apply_effect if shift is None else shift))
@@ -87,7 +92,7 @@ class LocationFamily(Reacting):
         if self.dimension is not None and self.dimension != problem.dimension:
             raise ValueError(
                 f"`effect` must have one column for each of the {problem.dimension} numbers in a decision, "
-                f"but got shape {self.effect.shape}"
+                f"but got shape {self.effect.shape}; it is (k, d)"
             )
         problem.check_samples(self.width)
         if is_traced(self):

@@ -140,7 +140,9 @@ class Reaction(Reacting):
     def __init__(self, base: Base, react: React) -> None:
         require_base(base)
         if not callable(react):
-            raise TypeError(f"`react` must be a function of (theta, z0), but got {react!r}")
+            raise TypeError(
+                f"`react` must be a function of (theta, z0), but got {react!r}; a matrix is an effect: LocationFamily"
+            )
         assign(self, base=base, reaction=jax_arrays(callable_node(react)))
 
     def react(self, theta: Array, z0: Array) -> Array:
@@ -160,10 +162,12 @@ class Reaction(Reacting):
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"`react` must take a decision ({problem.dimension},) and one individual ({self.width},), "
-                f"but failed{explained(error)}"
+                f"but failed{explained(error)}; it is react(theta, z0) of one decision and one individual"
             ) from error
         if len(shape) != 1:
-            raise ValueError(f"`react` must return one sample (k,), but returned shape {shape}")
+            raise ValueError(
+                f"`react` must return one sample (k,), but returned shape {shape}; jnp.ravel or jnp.stack makes it one"
+            )
         problem.check_samples(shape[0])
         if not is_traced(self, problem):
             self._check_accuracy(problem, theta)
@@ -186,7 +190,9 @@ class ReactionRisk:
 def require_base(base: Any) -> None:
     """Refuse a base that cannot be drawn from and averaged over."""
     if not all(hasattr(base, part) for part in ("width", "normals", "from_normals", "expectation")):
-        raise TypeError(f"`base` must be a distribution such as performative.Gaussian, but got {base!r}")
+        raise TypeError(
+            f"`base` must be a distribution such as performative.Gaussian, but got {base!r}; it comes first"
+        )
 
 
 @pytree()

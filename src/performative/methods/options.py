@@ -26,7 +26,10 @@ def memory_of(forgetting: float, samples: int) -> Array | None:
     """The largest number of samples, besides the new ones, that estimates rest on; None for no limit."""
     share = positive("forgetting", forgetting)
     if share > 1.0:
-        raise ValueError(f"`forgetting <= 1` must hold, but got {forgetting=}")
+        raise ValueError(
+            f"`forgetting <= 1` must hold, but got {forgetting=}; it is the weight that past data "
+            "keep from round to round, such as 0.99"
+        )
     return None if share == 1.0 else as_field(np.float64(samples * share / (1.0 - share)))
 
 

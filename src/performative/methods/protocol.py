@@ -10,7 +10,7 @@ from jax import Array
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
-from performative.validation import finite_array, is_traced, require_samples
+from performative.validation import finite_array, is_traced, require_samples, shown
 
 
 class Method(Protocol):
@@ -55,6 +55,8 @@ def checked(
 
     `slope` tells of a method that needs the gradient of the loss: "decision", or "data" if it moves with the data too.
     """
+    if hasattr(decisions, "round") and hasattr(decisions, "multipliers"):
+        raise TypeError("`decisions` must be numbers, but got the state; the order is tell(state, decisions, samples)")
     if not is_traced(decisions, samples):
         decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
     scalars = problem.dimension == 1
@@ -77,5 +79,5 @@ def require_method(argument: str, method: Any) -> None:
     if not has_calls or not isinstance(getattr(method, "problem", None), Problem):
         raise TypeError(
             f"`{argument}` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
-            f"problem, but got {method!r}"
+            f"problem, but got {shown(method)}; call a method's function on the problem"
         )

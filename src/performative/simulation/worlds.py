@@ -23,6 +23,7 @@ from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import Solution
 from performative.truth.metrics import Truth
 from performative.truth.optimum import performative_optimum
+from performative.validation import shown
 
 
 class Cast(NamedTuple):
@@ -86,7 +87,8 @@ def make_worlds(cast: Cast, outside: bool = False) -> list[list[World]]:
     methods = cast.methods
     if not isinstance(methods, Mapping) or not methods or not all(isinstance(name, str) for name in methods):
         raise ValueError(
-            f"`methods` must be a mapping from names (strings) to methods, with at least one, but got {methods!r}"
+            "`methods` must be a mapping from names (strings) to methods, with at least one, but got "
+            f'{shown(methods)}; write {{"name": method}}'
         )
     labels = cast.variants()
     variants = [cast] if labels is None else [cast.variant(label) for label in labels]
@@ -118,7 +120,9 @@ def _checked(part: Cast) -> Cast:
     """One instance of one variant, its parts checked against each other and its dimension resolved."""
     environment, methods = part.environment, part.methods
     if not callable(getattr(environment, "sample", None)):
-        raise TypeError(f"`environment` must have sample(key, theta, n), but got {environment!r}")
+        raise TypeError(
+            f"`environment` must have sample(key, theta, n), but got {shown(environment)}; give a world such as LocationFamily"
+        )
     for name, method in methods.items():
         require_method(f"methods[{name!r}]", method)
     if part.problem is not None and not isinstance(part.problem, Problem):
@@ -159,7 +163,9 @@ def _solved(rows: list[list[Cast]]) -> list[list[Cast]]:
 
 def _check_optimum(optimum: Any, problem: Problem) -> None:
     if not isinstance(optimum, Solution):
-        raise TypeError(f"`optimum` must be a performative.Solution, but got {optimum!r}")
+        raise TypeError(
+            f"`optimum` must be a performative.Solution, but got {optimum!r}; performative_optimum returns one"
+        )
     shapes = np.shape(optimum.decision), np.shape(optimum.multipliers)
     if shapes != ((problem.dimension,), (len(problem.constraint_names),)):
         raise ValueError(
@@ -185,7 +191,7 @@ def rehearse(method: Any, environment: Any) -> list[int]:
             if samples.ndim != 3 or samples.shape[1] != wanted:
                 raise ValueError(
                     "`environment.sample(key, theta, n)` must return samples (n, k), "
-                    f"but returned {samples.shape[1:]} for n={wanted}"
+                    f"but returned {samples.shape[1:]} for n={wanted}; n rows, one for each sample"
                 )
             state = method.tell(state, decisions, samples)
         return state

@@ -25,7 +25,9 @@ def require_inside(name: str, problem: Problem, decision: ArrayLike) -> Floats:
     if theta.shape != (problem.dimension,):
         raise ValueError(f"`{name}` must have shape ({problem.dimension},), but got {theta.shape}")
     if not problem.decisions.contains(theta):
-        raise ValueError(f"`{name}` must lie in the decision set {problem.decisions}, but got {theta}")
+        raise ValueError(
+            f"`{name}` must lie in the decision set {problem.decisions}, but got {theta}; its project moves it there"
+        )
     return theta
 
 

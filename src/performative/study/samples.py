@@ -53,7 +53,9 @@ def _numbers(samples: Any) -> Any:
     except ValueError as error:
         raise ValueError(f"`samples` must be numbers of shape (b, n, k), but got {shown(samples)}") from error
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"`samples` must be numbers, but got {shown(samples)} of dtype {array.dtype}")
+        raise ValueError(
+            f"`samples` must be numbers, but got {shown(samples)} of dtype {array.dtype}; encode words as numbers"
+        )
     return array
 
 

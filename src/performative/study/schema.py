@@ -96,6 +96,16 @@ class Table(BaseModel):
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
+def all_keys() -> set[str]:
+    """The keys of all tables, except the type that each has."""
+    tables, found = [Table], set[str]()
+    while tables:
+        table = tables.pop()
+        tables += table.__subclasses__()
+        found |= set(table.model_fields)
+    return found - {"type"}
+
+
 class _Box(Table):
     type: Literal["box"]
     lower: Lower

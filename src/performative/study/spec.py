@@ -28,8 +28,8 @@ from performative.problem import Problem
 from performative.safety import Nearest, Pull, Safety
 from performative.solvers.feasibility import require_feasible
 from performative.study.identity import require_usable
-from performative.study.schema import TABLES, Spec, Table, is_matrix, is_row
-from performative.validation import shown
+from performative.study.schema import TABLES, Spec, Table, all_keys, is_matrix, is_row
+from performative.validation import like, shown
 
 
 class Described(NamedTuple):
@@ -131,7 +131,7 @@ def _line(key: str, item: Any) -> str:
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "extra_forbidden":
-        return f"{key}: unknown key, but got {shown(item['input'])}"
+        return f"{key}: unknown key, but got {shown(item['input'])}{like(str(place[-1]), all_keys())}"
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":

@@ -75,6 +75,10 @@ class Study:
         `spec` is the text that describes the method, if there is one; it is kept with the study (see `study.spec`).
         """
         _check_name(name)
+        if "/" in name or name.endswith(".db"):
+            raise ValueError(
+                f"`name` must be a plain name, but got {name!r}; the order is Study.create(path, name, method)"
+            )
         seed = whole("seed", seed, 0, MOST_SEED)
         require_method("method", method)
         calls = Calls(as_node(method), seed)

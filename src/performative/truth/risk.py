@@ -17,7 +17,7 @@ from performative.numerics.randomness import new_key
 from performative.numerics.reads import Reading, reads
 from performative.numerics.slopes import is_flat
 from performative.problem import Problem, with_dimension
-from performative.validation import vector, whole
+from performative.validation import shown, vector, whole
 
 
 @in_float64
@@ -39,10 +39,16 @@ def performative_risk(
     >>> pf.performative_risk(problem, market, [1.0])  # −1 · (4 − 1)
     -3.0
     """
+    with_dimension(problem, required=False)
+    if not callable(getattr(environment, "sample", None)):
+        raise TypeError(
+            f"`environment` must have sample(key, theta, n), but got {shown(environment)}; give a world such as LocationFamily"
+        )
     theta = jnp.asarray(vector("theta", theta))
     if problem.dimension not in (None, theta.shape[0]):
         raise ValueError(
-            f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
+            f"`theta` must have shape ({problem.dimension},) like the problem's decisions, "
+            f"but got {theta.shape}; give one number for each"
         )
     problem = problem.of_dimension(theta.shape[0])
     if knows_risk(environment):
@@ -68,11 +74,10 @@ class TrueRisk:
 
 def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
     """The risk of a problem, its dimension fixed, in a world whose truth must be known."""
-    if not isinstance(problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
+    with_dimension(problem, required=False)
     if not knows_risk(environment):
         raise TypeError(
-            "the optimum needs an environment whose truth is known, such as performative.LocationFamily, "
+            "the optimum needs an environment whose truth is known, such as performative.LocationFamily(base, effect), "
             f"but got {type(environment).__name__}"
         )
     problem = with_dimension(problem, environment=getattr(environment, "dimension", None))
