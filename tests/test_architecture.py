@@ -195,6 +195,7 @@ SPANNING = {
     "simulation/test_plain_objects.py": "your own plain classes",
     "test_architecture.py": "the house",
     "test_documentation.py": "README and docs",
+    "test_mistakes.py": "the mistakes of new users, all over the library",
 }
 """Test files about more than one module, and what they are about."""
 

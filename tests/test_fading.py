@@ -49,7 +49,7 @@ def test_a_constant_on_the_simplex_does_not_stop_exploration():
 
     least = np.min(risk(np.stack([np.linspace(0, 4, 40_001), np.linspace(4, 0, 40_001)], axis=1)))
     for level in (0.0, 100.0):
-        problem = pf.Problem(jax.tree_util.Partial(leveled_loss, level), pf.Simplex(4.0, 2))
+        problem = pf.Problem(jax.tree_util.Partial(leveled_loss, level), pf.Simplex(2, total=4.0))
         runs = scan(pf.safe_apda(problem), environment, 5_000, runs=5)
         regrets.append(np.mean(risk(runs.every)) - least)
     assert regrets[1] < 3 * regrets[0] + 1e-3

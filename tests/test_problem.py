@@ -124,3 +124,34 @@ def test_a_loss_for_other_data_is_refused():
         "`loss` must take a decision of shape (2,) and one sample of shape (2,), but failed",
         lambda: pf.performative_optimum(other, WORLD),
     )
+
+
+def test_constraints_without_names_are_numbered():
+    rows = [
+        constraints.Linear([1.0, 0.0], 1.0),
+        constraints.Linear(np.eye(2), 1.0),
+        constraints.Quadratic(np.eye(2), 1.0),
+    ]
+    named = constraints.Linear([0.0, 1.0], 1.0, name="cap")
+    made = pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Ball(1.0), [*rows, named])
+    assert made.constraint_names == ("linear1", "linear2[0]", "linear2[1]", "quadratic", "cap")
+    assert pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Ball(1.0), rows[:1]).constraint_names == ("linear",)
+
+
+def test_numbers_will_do_where_a_decision_is_one_number(tmp_path):
+    problem = pf.Problem(
+        lambda price, demand: -jnp.sum(price * demand), pf.Box(0.0, 5.0), [constraints.Linear(1.0, 4.0)]
+    )
+    market = pf.LocationFamily(pf.Gaussian(4.0, 0.25), effect=-1.0)
+    assert pf.performative_risk(problem, market, 1.0) == -3.0
+    assert float(problem.g(1.0)[0]) == -3.0
+    assert problem.decisions.contains(1.0)
+    assert float(pf.performative_optimum(problem, market, start=1.0).decision[0]) == pytest.approx(2.0)
+    method = pf.repeated_gradient(problem, start=1.0, step=0.5)
+    state = method.init(jax.random.key(0))
+    told = [method.tell(state, decisions, samples) for decisions, samples in (([[1.0]], [[[4.0]]]), (1.0, 4.0))]
+    assert float(told[0].decision[0]) == float(told[1].decision[0]) != 1.0
+    with pf.Study.create(tmp_path / "s.db", "s", method) as study:
+        assert study.tell(study.ask(), 4.0).decision == pytest.approx(np.asarray(told[0].decision))
+    with pytest.raises(ValueError, match=r"must have shape \(1, n, k\), but got \(3, 1\); samples\[None\] adds"):
+        method.tell(state, [[1.0]], np.ones((3, 1)))

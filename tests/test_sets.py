@@ -20,11 +20,11 @@ SETS = {
     "scalar box": pf.Box(-1.0, 2.0).of_dimension(D),
     "ball": pf.Ball(1.5, [1.0, -2.0, 0.0, 0.5]),
     "centered ball": pf.Ball(2.0).of_dimension(D),
-    "simplex": pf.Simplex(2.0, D),
+    "simplex": pf.Simplex(D, total=2.0),
     "budget": pf.Budget(1.5, D),
     "half-space": pf.HalfSpace([1.0, -2.0, 0.5, 3.0], 0.7),
     "reals": pf.Reals(D),
-    "product": pf.Product([pf.Box([-1.0], [2.0]), pf.Simplex(1.0), pf.HalfSpace([2.0], 1.0)], [1, 2, 1]),
+    "product": pf.Product([pf.Box([-1.0], [2.0]), pf.Simplex(), pf.HalfSpace([2.0], 1.0)], [1, 2, 1]),
     "bounded product": pf.Product([pf.Ball(1.0), pf.Budget(3.0)], [2, 2]),
 }
 BOUNDED = [name for name, decisions in SETS.items() if np.isfinite(decisions.radius)]
@@ -193,3 +193,38 @@ def test_points_may_be_lists_of_whole_numbers(name):
     np.testing.assert_array_equal(
         SETS[name].project([3, 4, 0, -1]), SETS[name].project(np.array([3.0, 4.0, 0.0, -1.0]))
     )
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "radius"),
+    [
+        (0.0, np.inf, np.inf),
+        ([0.0, -np.inf], [np.inf, 1.0], np.inf),
+        (-np.inf, np.inf, np.inf),
+        ([0.0, 0.0], 2.0, 8**0.5),
+    ],
+)
+def test_boxes_may_be_unbounded(lower, upper, radius):
+    box = pf.Box(lower, upper)
+    assert box.radius == radius
+    point = np.array([-3.0, 5.0])
+    np.testing.assert_array_equal(box.project(point), np.clip(point, lower, upper))
+    assert np.all(np.isfinite(box.spread(2, 8)))
+
+
+def test_unbounded_boxes_are_solved_and_refused_where_a_grid_is_searched():
+    problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum((theta - z) ** 2), pf.Box([0.0, -np.inf], [np.inf, 1.0]))
+    world = pf.LocationFamily(pf.Gaussian([-1.0, 3.0], [0.1, 0.1]), 0.5 * np.eye(2))
+    np.testing.assert_allclose(pf.performative_optimum(problem, world).decision, [0.0, 1.0], atol=1e-6)
+    assert pf.safe_apda(problem).problem is not None
+    with pytest.raises(ValueError, match="the decision set must be bounded, but got Box"):
+        pf.confidence_bounds(problem, sensitivity=1.0)
+
+
+def test_a_simplex_is_said_by_its_dimension_and_a_total_by_name():
+    assert pf.Simplex(3).dimension == 3
+    assert float(pf.Simplex(3).total) == 1.0
+    with pytest.raises(ValueError, match=r"Simplex\(total=3\.0\)"):
+        pf.Simplex(3.0)
+    with pytest.raises(TypeError, match="positional"):
+        pf.Simplex(3, 2)

@@ -43,8 +43,12 @@ def refused(message, call, kind=ValueError):
 
 # Sets, constraints, distributions, steps: (call, what the message must say).
 NUMBERS = {
-    "box lower nan": (lambda: pf.Box([0.0, NAN], [1.0, 1.0]), "`lower` must be finite, but got nan at index [1]"),
-    "box upper inf": (lambda: pf.Box(0.0, INF), "`upper` must be finite, but got inf"),
+    "box lower nan": (
+        lambda: pf.Box([0.0, NAN], [1.0, 1.0]),
+        "`lower` must hold numbers or -inf, but got nan at index [1]",
+    ),
+    "box upper -inf": (lambda: pf.Box(0.0, -INF), "`upper` must hold numbers or inf, but got -inf"),
+    "box lower inf": (lambda: pf.Box(INF, INF), "`lower` must hold numbers or -inf, but got inf"),
     "box reversed": (
         lambda: pf.Box([0.0, 2.0], [1.0, 1.0]),
         "`lower <= upper` must hold, but got (lower=2.0, upper=1.0) at index 1",
@@ -61,13 +65,17 @@ NUMBERS = {
     "ball zero": (lambda: pf.Ball(0.0), "`radius > 0` must hold, but got radius=0.0"),
     "ball nan": (lambda: pf.Ball(NAN), "`radius` must be finite, but got nan"),
     "ball center nan": (lambda: pf.Ball(1.0, [0.0, NAN]), "`center` must be finite, but got nan at index [1]"),
-    "ball center scalar": (lambda: pf.Ball(1.0, 0.0), "`center` must have 1 axes, but got shape ()"),
-    "simplex negative": (lambda: pf.Simplex(-2.0), "`total > 0` must hold, but got total=-2.0"),
-    "simplex dimension": (lambda: pf.Simplex(1.0, 0), "`dimension` must be a whole number >= 1, but got dimension=0"),
+    "ball center matrix": (lambda: pf.Ball(1.0, np.eye(2)), "`center` must have 0 or 1 axes, but got shape (2, 2)"),
+    "simplex negative": (lambda: pf.Simplex(total=-2.0), "`total > 0` must hold, but got total=-2.0"),
+    "simplex total unnamed": (
+        lambda: pf.Simplex(2.0),
+        "`dimension` of a simplex must be a whole number, but got 2.0; give a total by name: Simplex(total=2.0)",
+    ),
+    "simplex dimension": (lambda: pf.Simplex(0), "`dimension` must be a whole number >= 1, but got dimension=0"),
     "budget nan": (lambda: pf.Budget(NAN), "`total` must be finite, but got nan"),
     "half-space zero": (lambda: pf.HalfSpace([0.0, 0.0], 1.0), "`normal` must not be zero, but got [0. 0.]"),
     "half-space offset": (lambda: pf.HalfSpace([1.0], INF), "`offset` must be finite, but got inf"),
-    "half-space matrix": (lambda: pf.HalfSpace(np.eye(2), 1.0), "`normal` must have 1 axes, but got shape (2, 2)"),
+    "half-space matrix": (lambda: pf.HalfSpace(np.eye(2), 1.0), "`normal` must have 0 or 1 axes, but got shape (2, 2)"),
     "reals fraction": (lambda: pf.Reals(1.5), "`dimension` must be a whole number >= 1, but got dimension=1.5"),
     "product of none": (lambda: pf.Product([]), "`parts` must hold at least one set, but got none"),
     "product sizes": (lambda: pf.Product([pf.Ball(1.0)]), "`sizes` must give a length for each of the 1 sets"),
@@ -91,7 +99,7 @@ NUMBERS = {
         lambda: constraints.Linear(np.ones((3, 2)), [1.0, 2.0]),
         "`bound` must be one number for each of 3 rows, but got shape (2,)",
     ),
-    "linear tensor": (lambda: constraints.Linear(np.ones((1, 1, 1)), 0.0), "`coefficients` must have 1 or 2 axes"),
+    "linear tensor": (lambda: constraints.Linear(np.ones((1, 1, 1)), 0.0), "`coefficients` must have 0 or 1 or 2 axes"),
     "linear names": (
         lambda: constraints.Linear(np.ones((2, 2)), 0.0, name=["a"]),
         "`name` must give 2 names, but got ['a']",
@@ -163,7 +171,10 @@ NUMBERS = {
         lambda: pf.LocationFamily(BASE, [[NAN, 0.0], [0.0, 1.0]]),
         "`effect` must be finite, but got nan at index [0, 0]",
     ),
-    "effect vector": (lambda: pf.LocationFamily(BASE, [1.0, 2.0]), "`effect` must have 2 axes, but got shape (2,)"),
+    "effect vector": (
+        lambda: pf.LocationFamily(BASE, [1.0, 2.0]),
+        "`effect` must have 0 or 2 axes, but got shape (2,)",
+    ),
     "effect rows": (
         lambda: pf.LocationFamily(BASE, np.ones((3, 2))),
         "`effect` must have one row for each of the 2 numbers in a sample, but got (3, 2)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ _HOMES = {
     "oracle": "methods.paper",
     "OtherMethod": "errors",
     "Pair": "exploration",
+    "PairInside": "exploration",
     "ParametricFamily": "environments",
     "pd_ps": "methods.paper",
     "perfgd": "methods.perfgd",
@@ -105,7 +107,11 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"performative.{name}")
-    hint = f"; it is now {_RENAMED[name]!r}" if name in _RENAMED else ""
+    folded = {one.lower(): one for one in (*_HOMES, *_MODULES)}
+    near = [folded[one] for one in difflib.get_close_matches(name.lower(), folded, n=1)]
+    hint = (
+        f"; it is now {_RENAMED[name]!r}" if name in _RENAMED else "".join(f"; did you mean {one!r}?" for one in near)
+    )
     raise AttributeError(f"module 'performative' has no attribute {name!r}{hint}")
 
 
@@ -166,6 +172,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
         Alone as Alone,
         Around as Around,
         Pair as Pair,
+        PairInside as PairInside,
         Sphere as Sphere,
     )
     from performative.methods.confidence_bounds import confidence_bounds as confidence_bounds

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
-from performative.validation import finite_array, jax_arrays, read_only, symmetric, whole
+from performative.validation import finite_array, jax_arrays, read_only, symmetric, vector, whole
+from performative.validation import matrix as square
 
 
 class Constraint:
@@ -65,12 +66,15 @@ class Linear(Constraint):
     dimension: int
 
     def __init__(self, coefficients: ArrayLike, bound: ArrayLike, name: str | Sequence[str] = "linear") -> None:
-        rows = np.atleast_2d(finite_array("coefficients", coefficients, (1, 2)))
+        rows = np.atleast_2d(finite_array("coefficients", coefficients, (0, 1, 2)))
         if rows.size == 0:
             raise ValueError(f"`coefficients` must hold at least one number, but got shape {rows.shape}")
         bounds = finite_array("bound", bound, (0, 1))
         if bounds.ndim and bounds.shape != rows.shape[:1]:
-            raise ValueError(f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}")
+            raise ValueError(
+                f"`bound` must be one number for each of {len(rows)} rows, but got shape {bounds.shape}; m constraints are "
+                "m rows of coefficients with m bounds"
+            )
         bounds = read_only(np.broadcast_to(bounds, rows.shape[:1]).copy())
         assign(self, coefficients=rows, bound=bounds, names=_names(name, len(rows)), dimension=rows.shape[1])
 
@@ -107,9 +111,9 @@ class Quadratic(Constraint):
     def __init__(
         self, matrix: ArrayLike, bound: float, linear: ArrayLike | None = None, name: str = "quadratic"
     ) -> None:
-        matrix = symmetric("matrix", finite_array("matrix", matrix, 2))
+        matrix = symmetric("matrix", square("matrix", matrix))
         size = matrix.shape[0]
-        linear = read_only(np.zeros(size)) if linear is None else finite_array("linear", linear, 1)
+        linear = read_only(np.zeros(size)) if linear is None else vector("linear", linear)
         if linear.shape != (size,):
             raise ValueError(f"`linear` must have shape {(size,)} like the matrix, but got {linear.shape}")
         bound_ = finite_array("bound", bound, 0)

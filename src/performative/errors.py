@@ -41,7 +41,7 @@ class InfeasibleProblem(PerformativeError, ValueError):
         names = ", ".join(conflicting)
         super().__init__(
             f"a decision in the set with g(θ) <= 0 must exist, but the smallest max g(θ) is {violation:.6g}; in conflict "
-            f"(with each other or with the decision set): {names}"
+            f"(with each other or with the decision set): {names}. Loosen their bounds or enlarge the set"
         )
 
 

@@ -16,6 +16,10 @@ from performative.validation import positive
 class Exploration(Protocol):
     """Turns the current decision into the decisions (b, d) to deploy this round."""
 
+    @property
+    def strays(self) -> slice:
+        """Which of the decisions may leave Θ; a simulation measures how far they do."""
+
     def normals(self, dimension: int) -> int:
         """How many standard normal numbers a round needs."""
 
@@ -38,6 +42,11 @@ class Pair:
     def __init__(self, scale: float = 1.0) -> None:
         assign(self, scale=np.float64(positive("exploration", scale)))
 
+    @property
+    def strays(self) -> slice:
+        """The second, θ + u."""
+        return slice(1, 2)
+
     def normals(self, dimension: int) -> int:
         """One for each coordinate."""
         return dimension
@@ -45,6 +54,44 @@ class Pair:
     def decisions(self, normals: Array, theta: Array) -> Array:
         """The pair (θ, θ + u), as an array (2, d)."""
         return jnp.stack([theta, theta + self.scale * normals])
+
+
+@pytree()
+class PairInside:
+    """θ_t and a probe that never leaves the set `within`: θ_t + u_t, or θ_t − u_t where only that lies in the set.
+
+    Where neither does, it is the projection of the one that is nearer to the set. This departs from the paper, whose probes may
+    leave Θ. Pairs teach the effect of a location family without bias whatever u_t is, and turning u_t around leaves u_t u_tᵀ, by
+    which they teach it, as it is; only a projected probe is shorter and teaches less. The default estimation step stays valid,
+    since no probe gets longer.
+
+    >>> import jax.numpy as jnp
+    >>> import performative as pf
+    >>> inside = pf.PairInside(scale=1.0, within=pf.Box([0.0], [5.0]))
+    >>> [inside.decisions(jnp.array([u]), jnp.array([4.5])).tolist() for u in (0.25, 1.0)]
+    [[[4.5], [4.75]], [[4.5], [3.5]]]
+    """
+
+    scale: Array
+    within: DecisionSet
+
+    def __init__(self, scale: float, within: DecisionSet) -> None:
+        assign(self, scale=np.float64(positive("exploration", scale)), within=within)
+
+    @property
+    def strays(self) -> slice:
+        """None of them."""
+        return slice(0)
+
+    def normals(self, dimension: int) -> int:
+        """One for each coordinate."""
+        return dimension
+
+    def decisions(self, normals: Array, theta: Array) -> Array:
+        """θ and the probe."""
+        there, back = theta + self.scale * normals, theta - self.scale * normals
+        is_nearer = self.within.distance(there) <= self.within.distance(back)
+        return jnp.stack([theta, self.within.project(jnp.where(is_nearer, there, back))])
 
 
 @pytree()
@@ -56,6 +103,11 @@ class Alone:
     >>> pf.Alone().decisions(jnp.zeros(0), jnp.array([3.0])).tolist()
     [[3.0]]
     """
+
+    @property
+    def strays(self) -> slice:
+        """None of them."""
+        return slice(0)
 
     def normals(self, dimension: int) -> int:
         """None are needed: the deployment is not random."""
@@ -81,6 +133,11 @@ class Around:
 
     def __init__(self, scale: float, within: DecisionSet) -> None:
         assign(self, scale=np.float64(positive("exploration", scale)), within=within)
+
+    @property
+    def strays(self) -> slice:
+        """None of them: they are projected."""
+        return slice(0)
 
     def normals(self, dimension: int) -> int:
         """One for each coordinate."""
@@ -108,6 +165,11 @@ class Sphere:
 
     def __init__(self, radius: float, both: bool = False) -> None:
         assign(self, radius=np.float64(positive("exploration", radius)), both=bool(both))
+
+    @property
+    def strays(self) -> slice:
+        """All of them."""
+        return slice(None)
 
     def normals(self, dimension: int) -> int:
         """One for each coordinate."""

@@ -11,10 +11,12 @@ import numpy as np
 from jax import Array
 
 from performative.constraints import Constraint, Function
+from performative.explanations import explained
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
+from performative.numerics.slopes import is_flat
 from performative.sets import DecisionSet
-from performative.validation import jax_arrays, whole
+from performative.validation import jax_arrays, shown, whole
 
 Loss = Callable[[Array, Array], Array]
 
@@ -53,9 +55,17 @@ class Problem:
         dimension: int | None = None,
     ) -> None:
         if not callable(loss):
-            raise TypeError(f"`loss` must be a function of (theta, z), but got {loss!r}")
+            remedy = (
+                "the order is Problem(loss, decisions, constraints)"
+                if isinstance(loss, DecisionSet)
+                else "give the function itself"
+            )
+            raise TypeError(f"`loss` must be a function of (theta, z), but got {shown(loss)}; {remedy}")
         if not isinstance(decisions, DecisionSet):
-            raise TypeError(f"`decisions` must be a decision set such as performative.Box, but got {decisions!r}")
+            raise TypeError(
+                f"`decisions` must be a decision set such as performative.Box, but got {shown(decisions)}; write "
+                "performative.Box(lower, upper)"
+            )
         items: tuple[Constraint, ...]
         if constraints is None:
             items = ()
@@ -63,9 +73,10 @@ class Problem:
             items = (constraints,)
         elif callable(constraints):
             items = (Function(constraints),)
-        elif not isinstance(constraints, Sequence):
+        elif not isinstance(constraints, Sequence) or isinstance(constraints, str):
             raise TypeError(
-                f"`constraints` must be a function or a list of performative.constraints, but got {constraints!r}"
+                f"`constraints` must be a function or a list of performative.constraints, but got {constraints!r}; write "
+                "[constraints.Linear(coefficients, bound)] or lambda theta: g(theta), which must be <= 0"
             )
         else:
             items = tuple(constraints)
@@ -73,7 +84,7 @@ class Problem:
                 if not isinstance(item, Constraint):
                     raise TypeError(
                         f"`constraints[{position}]` must be one of performative.constraints, but got {item!r}; "
-                        "wrap a function as constraints.Function(function)"
+                        "write constraints.Linear(coefficients, bound), or wrap a function as constraints.Function(function)"
                     )
         dimensions = {
             "dimension": None if dimension is None else whole("dimension", dimension, 1),
@@ -82,7 +93,10 @@ class Problem:
         }
         lengths = {name: length for name, length in dimensions.items() if length is not None}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"all parts of a problem must have one dimension, but got {lengths}")
+            raise ValueError(
+                f"all parts of a problem must have one dimension, but got {lengths}; give bounds, coefficients and the rest one "
+                "number for each number of a decision"
+            )
         assign(
             self,
             loss=jax_arrays(callable_node(loss)),
@@ -105,13 +119,13 @@ class Problem:
                 )
             return self
         constraints: list[Constraint] = []
-        for item in self.constraints:
+        for item in _numbered(self.constraints):
             if isinstance(item, Function):
                 item = _named(item, dimension, offset=sum(len(c.names) for c in constraints))
             constraints.append(item)
         names = [name for item in constraints for name in item.names]
         if len(set(names)) < len(names):
-            raise ValueError(f"constraints must have different names, but got {names}")
+            raise ValueError(f"constraints must have different names, but got {names}; choose others with `name=`")
         decisions = self.decisions.of_dimension(dimension)
         return changed(self, decisions=decisions, constraints=tuple(constraints), dimension=dimension)
 
@@ -139,6 +153,8 @@ class Problem:
     def g(self, theta: Array) -> Array:
         """g(θ), all constraints as one vector (m,)."""
         theta = jnp.asarray(theta, dtype=np.float64)
+        if theta.ndim == 0 and self.dimension == 1:
+            theta = theta[None]
         if self.dimension is not None and theta.shape != (self.dimension,):
             raise ValueError(f"`theta` must have shape ({self.dimension},), but got {theta.shape}")
         if not self.constraints:
@@ -170,13 +186,25 @@ class Problem:
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
                 f"`loss` must take a decision of shape ({self.dimension},) and one sample of shape ({width},), "
-                f"but failed: {error}"
+                f"but failed{explained(error)}; it is loss(theta, z) of one decision and one sample, and the library averages"
             ) from error
         shape = getattr(result, "shape", None)
         if shape != ():
-            raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}")
+            remedy = "return the value" if result is None else "add up with jnp.sum"
+            raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}; {remedy}")
         if not jnp.issubdtype(result.dtype, jnp.floating):
-            raise ValueError(f"`loss` must return a real number, but returned {result.dtype}")
+            raise ValueError(f"`loss` must return a real number, but returned {result.dtype}; multiply it by 1.0")
+
+    @in_float64
+    def check_slope(self, width: int, anticipates: bool) -> None:
+        """Refuse a loss whose gradient is zero wherever it is defined; it may move with the data if the method `anticipates`."""
+        theta, z = np.zeros(self.d), np.zeros(width)
+        if is_flat(self.loss, theta, z, within=(0, 1) if anticipates else (0,)):
+            raise ValueError(
+                "`loss` must have a gradient for this method, but its gradient in the decision is zero wherever it is defined, "
+                "as of a 0–1 loss; use a smooth surrogate (jax.nn.sigmoid for a step, performative.losses.Logistic), or a method "
+                "without derivatives: one_point, two_point or confidence_bounds"
+            )
 
 
 def with_dimension(
@@ -187,7 +215,10 @@ def with_dimension(
     Others are lengths (of a start, say) and problems (that methods know).
     """
     if not isinstance(problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
+        raise TypeError(
+            f"`problem` must be a performative.Problem, but got {shown(problem)}; it comes first and is made by "
+            "Problem(loss, decisions)"
+        )
     lengths = {name: other.dimension if isinstance(other, Problem) else other for name, other in others.items()}
     for name, length in {**lengths, "environment": getattr(environment, "dimension", None)}.items():
         if length is not None and problem.dimension not in (None, length):
@@ -210,18 +241,41 @@ class LossInData:
         return self.loss(theta, z)
 
 
+def _numbered(items: Sequence[Constraint]) -> list[Constraint]:
+    """The constraints, those that share the name of their kind (linear, linear) numbered (linear1, linear2)."""
+    kinds = [type(item).__name__.lower() for item in items]
+    unnamed = [
+        bool(item.names) and all(name.partition("[")[0] == kind for name in item.names)
+        for item, kind in zip(items, kinds, strict=True)
+    ]
+    shared = {kind for kind in kinds if sum(one == kind and is_ for one, is_ in zip(kinds, unnamed, strict=True)) > 1}
+    counts = dict.fromkeys(shared, 0)
+    numbered = []
+    for item, kind, is_unnamed in zip(items, kinds, unnamed, strict=True):
+        if is_unnamed and kind in shared:
+            counts[kind] += 1
+            item = changed(item, names=tuple(f"{kind}{counts[kind]}{name[len(kind) :]}" for name in item.names))
+        numbered.append(item)
+    return numbered
+
+
 def _named(item: Function, dimension: int, offset: int) -> Function:
     theta = jax.ShapeDtypeStruct((dimension,), np.float64)
     try:
         result = jax.eval_shape(item.function, theta)
     except (TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"`constraints` must take a decision of shape ({dimension},), but failed: {error}") from error
+        raise ValueError(
+            f"`constraints` must take a decision of shape ({dimension},), but failed{explained(error)}"
+        ) from error
     shape = getattr(result, "shape", None)
     if shape is None or len(shape) > 1 or shape == (0,):
-        raise ValueError(f"`constraints` must return a scalar or a vector (m,), but returned {_kind(result)}")
+        raise ValueError(
+            f"`constraints` must return a scalar or a vector (m,), but returned {_kind(result)}; jnp.stack joins values"
+        )
     if not jnp.issubdtype(result.dtype, jnp.floating):
         raise ValueError(
-            f"`constraints` must return a scalar or a vector (m,) of real numbers, but returned {result.dtype}"
+            f"`constraints` must return a scalar or a vector (m,) of real numbers, but returned {result.dtype}; return g of "
+            "g(theta) <= 0, such as theta[0] - 1.0, and not the comparison"
         )
     count = shape[0] if shape else 1
     names = tuple(f"g{offset + i + 1}" for i in range(count)) if not item.names else item.names

@@ -16,6 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from performative.numerics.watched import Watched
+
 Describe = Callable[[Any], Any]
 _HOMES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
 _LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "cvxpy", "performative", *sys.stdlib_module_names}
@@ -40,6 +42,8 @@ def describe(node: Any, most: int = 64) -> Any:
 def _described(node: Any, most: int, within: tuple[int, ...]) -> Any:
     if node is None or isinstance(node, bool | int | float | str):
         return node
+    if isinstance(node, Watched):
+        node = node.given
     if id(node) in within:
         return "itself"
     within = (*within, id(node))

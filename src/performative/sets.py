@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, pytree
-from performative.validation import finite_array, positive, read_only, whole
+from performative.validation import bounds, finite_array, positive, read_only, vector, whole
 
 
 class DecisionSet:
@@ -48,11 +48,17 @@ class DecisionSet:
 
     def contains(self, point: ArrayLike, tolerance: float = 1e-9) -> bool:
         """Whether ‖point − Π_Θ(point)‖ ≤ tolerance · max(1, ‖point‖), which allows for rounding."""
-        point = finite_array("point", point, 1)
+        point = vector("point", point)
         if self.dimension not in (None, point.shape[0]):
             raise ValueError(f"`point` must hold {self.dimension} numbers like the set, but got {point.shape[0]}")
         gap = np.linalg.norm(point - np.asarray(self.project(point)))
         return bool(gap <= tolerance * max(1.0, float(np.linalg.norm(point))))
+
+    def distance(self, point: ArrayLike) -> Array:
+        """‖point − Π_Θ(point)‖₂, which is 0 inside."""
+        point = _floats(point)
+        apart = point - self.project(point)
+        return jnp.sqrt(jnp.sum(apart * apart))
 
     @in_float64
     def spread(self, dimension: int, count: int) -> Floats:
@@ -76,12 +82,14 @@ class DecisionSet:
 
 @pytree("dimension")
 class Box(DecisionSet):
-    """{θ : lower ≤ θ ≤ upper}, entry by entry; two scalars fit any dimension.
+    """{θ : lower ≤ θ ≤ upper}, entry by entry; two scalars fit any dimension, and bounds may be infinite.
 
     >>> import performative as pf
     >>> prices = pf.Box(lower=[1.0, 2.0], upper=[3.0, 4.0])
     >>> prices.project([0.0, 9.0]).tolist(), prices.contains([2.0, 3.0])
     ([1.0, 4.0], True)
+    >>> pf.Box(lower=0.0, upper=float("inf")).project([-1.0, 9.0]).tolist()  # an orthant
+    [0.0, 9.0]
     """
 
     lower: Array
@@ -89,9 +97,11 @@ class Box(DecisionSet):
     dimension: int | None
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike, dimension: int | None = None) -> None:
-        lower, upper = finite_array("lower", lower, (0, 1)), finite_array("upper", upper, (0, 1))
+        lower, upper = bounds("lower", lower, forbidden=np.inf), bounds("upper", upper, forbidden=-np.inf)
         if lower.ndim and upper.ndim and lower.shape != upper.shape:
-            raise ValueError(f"`lower` and `upper` must have the same shape, but got {lower.shape} and {upper.shape}")
+            raise ValueError(
+                f"`lower` and `upper` must have the same shape, but got {lower.shape} and {upper.shape}; one number fits all"
+            )
         lower, upper = (read_only(bound.copy()) for bound in np.broadcast_arrays(lower, upper))
         for index in np.argwhere(~(lower <= upper))[:1]:
             low, high = lower[tuple(index)], upper[tuple(index)]
@@ -104,8 +114,10 @@ class Box(DecisionSet):
 
     @property
     def radius(self) -> float:
-        """‖max(|lower|, |upper|)‖₂."""
+        """‖max(|lower|, |upper|)‖₂, infinite if a bound is."""
         corner = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        if np.any(np.isinf(corner)):
+            return float("inf")
         if corner.ndim == 0:
             if self.dimension is None:
                 raise ValueError(f"the radius of {self} depends on its dimension; give the bounds as vectors")
@@ -118,8 +130,11 @@ class Box(DecisionSet):
         return jnp.clip(_floats(point), self.lower, self.upper)
 
     def declare(self, variable: Any) -> list[Any]:
-        """As two elementwise inequalities."""
-        return [variable >= self.lower, variable <= self.upper]
+        """As inequalities, entry by entry, for the bounds that are finite."""
+        lower, upper = (np.broadcast_to(bound, variable.shape) for bound in (self.lower, self.upper))
+        below, above = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
+        inequalities = [variable[below] >= lower[below]] if below.size else []
+        return inequalities + ([variable[above] <= upper[above]] if above.size else [])
 
 
 @pytree("dimension")
@@ -136,7 +151,9 @@ class Ball(DecisionSet):
     dimension: int | None
 
     def __init__(self, radius: float, center: ArrayLike | None = None) -> None:
-        center = None if center is None else finite_array("center", center, 1)
+        if np.ndim(radius):
+            raise ValueError(f"`radius` must be one number, but got {radius!r}; the order is Ball(radius, center)")
+        center = None if center is None else vector("center", center)
         size = None if center is None else center.shape[0]
         assign(self, size=np.float64(positive("radius", radius)), center=center, dimension=size)
 
@@ -155,6 +172,12 @@ class Ball(DecisionSet):
         length = jnp.where(jnp.isfinite(length), length, scaled)
         return center + jnp.where(length <= self.size, offset, offset / length * self.size)
 
+    @in_float64
+    def distance(self, point: ArrayLike) -> Array:
+        """‖point − center‖₂ − radius, or 0 inside."""
+        offset = _floats(point) - (0.0 if self.center is None else self.center)
+        return jnp.maximum(jnp.sqrt(jnp.sum(offset * offset)) - self.size, 0.0)
+
     def declare(self, variable: Any) -> list[Any]:
         """As one second-order cone."""
         import cvxpy as cp
@@ -164,17 +187,24 @@ class Ball(DecisionSet):
 
 @pytree("dimension")
 class Simplex(DecisionSet):
-    """{θ ≥ 0 : Σθ = total}.
+    """{θ ≥ 0 : Σθ = total} in `dimension` numbers, or in any number of them; the total is said by name.
 
     >>> import performative as pf
-    >>> pf.Simplex(total=1.0).project([0.75, 0.75, -2.0]).tolist()
+    >>> pf.Simplex(3).project([0.75, 0.75, -2.0]).tolist()
     [0.5, 0.5, 0.0]
+    >>> pf.Simplex(total=100.0).contains([30.0, 70.0])
+    True
     """
 
     total: Array
     dimension: int | None
 
-    def __init__(self, total: float, dimension: int | None = None) -> None:
+    def __init__(self, dimension: int | None = None, *, total: float = 1.0) -> None:
+        if isinstance(dimension, float | np.floating):
+            raise ValueError(
+                f"`dimension` of a simplex must be a whole number, but got {dimension!r}; give a total by name: "
+                f"Simplex(total={dimension!r})"
+            )
         assign(self, total=np.float64(positive("total", total)), dimension=_size(dimension))
 
     @property
@@ -243,7 +273,7 @@ class HalfSpace(DecisionSet):
     dimension: int | None
 
     def __init__(self, normal: ArrayLike, offset: float) -> None:
-        normal = finite_array("normal", normal, 1)
+        normal = vector("normal", normal)
         if not np.any(normal):
             raise ValueError(f"`normal` must not be zero, but got {normal}")
         assign(self, normal=normal, offset=finite_array("offset", offset, 0), dimension=normal.shape[0])

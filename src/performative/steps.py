@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 
+from performative.explanations import explained
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node, pytree
 from performative.problem import Problem
@@ -128,7 +129,7 @@ def validated(name: str, step: Step) -> Step:
         jax.eval_shape(step, jnp.asarray(1))
     except (jax.errors.JAXTypeError, TypeError) as error:
         raise TypeError(
-            f"`{name}` must be a function of the round written in jax.numpy, without branches: {error}"
+            f"`{name}` must be a function of the round written in jax.numpy, without branches, but failed{explained(error)}"
         ) from error
     for t in (1, 2, 3, 10, 100, 1000, 10**6):
         value = np.asarray(step(jnp.asarray(t)))

@@ -58,7 +58,7 @@ def test_confidence_bounds_hold_where_losses_are_noisy_and_one_arm_has_none():
     ("decisions", "low", "high"),
     [
         (pf.Ball(0.1, [1.0, 1.0]), 0.9, 1.1),
-        (pf.Simplex(1.0, 2), 0.0, 1.0),
+        (pf.Simplex(2), 0.0, 1.0),
         (pf.Box([10.0, 10.0], [11.0, 11.0]), 10.0, 11.0),
     ],
 )

@@ -65,3 +65,32 @@ def test_the_step_named_is_that_of_the_run_that_failed():
     ):
         data = pf.simulate({"descent": {"x": [tame, tame], "y": [tame, wild]}}, WORLD, rounds=30)
     assert (data.failed > 0).values.reshape(2, 2).tolist() == [[False, False], [False, True]]
+
+
+def test_probes_that_leave_the_set_are_measured_and_named():
+    """√θ is not defined below 0, where the probes of the paper go."""
+    problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum((z - theta) ** 2), pf.Box([0.0], [4.0]))
+    world = pf.ParametricFamily(pf.Normal(0.01), lambda theta: jnp.sqrt(theta))
+    methods = {
+        "anywhere": pf.apda(problem, warmup=5),
+        "inside": pf.apda(problem, warmup=5, probes="inside"),
+        "alone": pf.oracle(problem, effect=[[0.5]], warmup=5),
+    }
+    with pytest.warns(pf.NonFiniteWarning) as caught:
+        data = pf.simulate(methods, world, rounds=60, realizations=3)
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    outside = data.outside.isel(t=-1)
+    farthest = float(outside.sel(algorithm="anywhere").max())
+    assert "method 'anywhere': iterates became non-finite in 3 of 3 runs" in message
+    assert f"Likely causes: probes that left Θ, by up to {farthest:.3g}, where the world may not be defined" in message
+    assert 'probes="inside"' in message
+    assert np.all(outside.sel(algorithm="anywhere") > 0)
+    for name in ("inside", "alone"):
+        assert np.all(outside.sel(algorithm=name) == 0)
+        assert np.all(data.failed.sel(algorithm=name) == 0)
+
+
+def test_a_step_is_blamed_alone_where_no_probe_left_the_set(wild_run):
+    _, caught = wild_run
+    assert "probes" not in str(caught[0].message)

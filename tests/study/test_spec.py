@@ -91,7 +91,7 @@ reservoir = 2.5
         "name: must be given",
         "seed: must be a whole number from 0 to 9223372036854775807, but got -1",
         "nam: unknown key (value 'eu')",
-        "decisions.lower: must be a finite number or a list of them, but got [0.0, 'x']",
+        "decisions.lower: must be a number, -inf or a list of them, but got [0.0, 'x']",
         "decisions.upper: must be given",
         "constraints[0].bound: must be a finite number or a list of them, but got nan",
         "constraints[1].type: must be one of 'linear', 'quadratic', 'function', but got 'cubic'",
@@ -211,3 +211,21 @@ def test_errors_are_short_and_huge_numbers_are_refused():
             describe(SPEC.replace(old, new))
     with pytest.raises(SpecError, match="is not valid TOML"):
         describe("a = " + "[" * 100_000)
+
+
+def test_boxes_of_a_description_may_be_unbounded():
+    text = """
+        name = "s"
+        [decisions]
+        type = "box"
+        lower = [0.0, -inf]
+        upper = [inf, 1.0]
+        [loss]
+        type = "revenue"
+        [method]
+        type = "repeated_gradient"
+    """
+    box = describe(text).method.problem.decisions
+    assert (box.lower.tolist(), box.upper.tolist()) == ([0.0, -np.inf], [np.inf, 1.0])
+    with pytest.raises(ValueError, match=r"decisions.lower: must be a number, -inf or a list of them, but got \[inf"):
+        describe(text.replace("lower = [0.0, -inf]", "lower = [inf, 0.0]"))

@@ -85,7 +85,7 @@ def test_a_loss_that_is_not_quadratic_on_an_empirical_base_against_scipy():
     assert optimum.kkt_residual < 1e-7
 
 
-@pytest.mark.parametrize("decisions", [pf.Simplex(1.0), pf.Budget(1.0), pf.Ball(0.3), pf.HalfSpace([1.0, 2.0], 0.4)])
+@pytest.mark.parametrize("decisions", [pf.Simplex(), pf.Budget(1.0), pf.Ball(0.3), pf.HalfSpace([1.0, 2.0], 0.4)])
 def test_optimum_on_every_set_satisfies_the_certificate(decisions):
     world = pf.LocationFamily(pf.Gaussian([1.0, 0.2], [1.0, 1.0]), 0.1 * np.array([[1.0, 2.0], [0.0, 1.0]]))
     problem = pf.Problem(mean_estimation, decisions, dimension=2)

@@ -29,7 +29,7 @@ from performative.simulation.processes import in_processes
 from performative.simulation.progress import ignore, progress_bar
 from performative.simulation.simulate import simulate
 from performative.simulation.worlds import rehearse
-from performative.validation import MOST_SEED, whole
+from performative.validation import MOST_SEED, shown, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -156,7 +156,10 @@ def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | N
         elif callable(method):
             entrants[name] = on_problem(method)
         else:
-            raise TypeError(f"`methods` must be names or functions of the problem, but {name!r} is {method!r}")
+            raise TypeError(
+                f"`methods` must be names or functions of the problem, but got {shown(method)}; "
+                "write lambda problem: apda(problem)"
+            )
     return entrants
 
 

@@ -29,6 +29,7 @@ from performative.numerics.randomness import new_key
 from performative.problem import Problem
 from performative.problems import Case
 from performative.truth.sampled import SampledRisk
+from performative.validation import like
 
 DRAWS = 20_000
 """Samples that the unit of a problem is measured with, where its world only samples."""
@@ -194,7 +195,9 @@ def maker(name: str) -> Maker:
     if name in CONTENDERS:
         return CONTENDERS[name]
     if not all(name.partition(":")):
-        raise ValueError(f"`methods` must be among {list(CONTENDERS)} or your own module:function, but got {name!r}")
+        raise ValueError(
+            f"`methods` must be among {list(CONTENDERS)} or your own module:function, but got {name!r}{like(name, CONTENDERS)}"
+        )
     return on_problem(load("methods", name))
 
 

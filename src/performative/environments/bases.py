@@ -75,10 +75,14 @@ class Gaussian:
         covariance = np.atleast_1d(covariance)
         size = covariance.shape[0] * (covariance.shape[1] if covariance.ndim == 3 else 1)
         if size != mean.shape[0]:
-            raise ValueError(f"`covariance` must fit the mean's length {len(mean)}, but got shape {covariance.shape}")
+            raise ValueError(
+                f"`covariance` must fit the mean's length {len(mean)}, but got shape {covariance.shape}; give (k,) or (k, k)"
+            )
         if covariance.ndim == 1:
             if not np.all(covariance >= 0):
-                raise ValueError(f"`covariance` given as variances must be >= 0, but got {covariance.min()}")
+                raise ValueError(
+                    f"`covariance` given as variances must be >= 0, but got {covariance.min()}; they are squares"
+                )
             factor = np.sqrt(covariance)
         else:
             values, vectors = np.linalg.eigh(symmetric("covariance", covariance))
@@ -154,6 +158,8 @@ class Empirical:
     samples: Array
 
     def __init__(self, samples: ArrayLike | DataFrame | Series) -> None:
+        if isinstance(samples, str | PathLike):
+            raise TypeError(f"`samples` must be numbers, but got {samples!r}; Empirical.read reads them from a file")
         tabular = is_pandas(samples, "DataFrame") or is_pandas(samples, "Series")
         numbers = from_frame(samples) if tabular else finite_array("samples", samples, (1, 2))
         numbers = numbers[:, None] if numbers.ndim == 1 else numbers

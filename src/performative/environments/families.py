@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from performative.environments.bases import Gaussian
 from performative.environments.reaction import LOOKS, Reaction, ReactionRisk
+from performative.explanations import explained
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
@@ -226,7 +227,9 @@ class ParametricFamily:
         try:
             shape = jax.eval_shape(self.parameter, decision).shape
         except (TypeError, ValueError, IndexError) as error:
-            raise ValueError(f"`parameter` must take a decision ({problem.dimension},), but failed: {error}") from error
+            raise ValueError(
+                f"`parameter` must take a decision ({problem.dimension},), but failed{explained(error)}"
+            ) from error
         if shape != (self.family.size,):
             raise ValueError(
                 f"`parameter` must return the {self.family.size} numbers of the family, but returned {shape}"

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from performative.environments.bases import Base
 from performative.environments.quadrature import Quadrature
 from performative.environments.reaction import Reacting, require_base
+from performative.explanations import explained
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.numerics.polynomial import is_analytic
@@ -17,7 +18,7 @@ from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.problem import Loss, LossInData, Problem
 from performative.shifts import Shift, apply_effect
-from performative.validation import finite_array, is_traced, jax_arrays
+from performative.validation import finite_array, is_traced, jax_arrays, matrix
 
 
 @pytree()
@@ -41,10 +42,15 @@ class LocationFamily(Reacting):
 
     def __init__(self, base: Base, effect: ArrayLike, shift: Shift | None = None) -> None:
         require_base(base)
-        effect = finite_array("effect", effect, 2 if shift is None else None)
+        if callable(effect):
+            raise TypeError(
+                f"`effect` must be a matrix (k, d), but got {effect!r}; a reaction that is a function is Reaction(base, function)"
+            )
+        effect = matrix("effect", effect) if shift is None else finite_array("effect", effect)
         if shift is None and effect.shape[0] != base.width:
             raise ValueError(
-                f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}"
+                f"`effect` must have one row for each of the {base.width} numbers in a sample, but got {effect.shape}; "
+                "it is (k, d), with one column for each number of a decision"
             )
         assign(
             self, base=base, effect=effect, shift=jax_arrays(callable_node(apply_effect if shift is None else shift))
@@ -87,7 +93,7 @@ class LocationFamily(Reacting):
         if self.dimension is not None and self.dimension != problem.dimension:
             raise ValueError(
                 f"`effect` must have one column for each of the {problem.dimension} numbers in a decision, "
-                f"but got shape {self.effect.shape}"
+                f"but got shape {self.effect.shape}; it is (k, d)"
             )
         problem.check_samples(self.width)
         if is_traced(self):
@@ -102,7 +108,7 @@ class LocationFamily(Reacting):
             moved = shift(effect, theta)
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
-                f"`shift` must take the effect {effect.shape} and a decision ({problem.dimension},), but failed: {error}"
+                f"`shift` must take the effect {effect.shape} and a decision ({problem.dimension},), but failed{explained(error)}"
             ) from error
         if moved.shape != (self.width,):
             raise ValueError(f"`shift` must return the shift of a sample ({self.width},), but returned {moved.shape}")

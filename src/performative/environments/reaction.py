@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from performative.environments.bases import Base, Gaussian
 from performative.environments.quadrature import Quadrature, coarser_grids, displaced, standard_normal_nodes
 from performative.errors import QuadratureWarning
+from performative.explanations import explained
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
 from performative.numerics.polynomial import is_analytic
@@ -141,7 +142,9 @@ class Reaction(Reacting):
     def __init__(self, base: Base, react: React) -> None:
         require_base(base)
         if not callable(react):
-            raise TypeError(f"`react` must be a function of (theta, z0), but got {react!r}")
+            raise TypeError(
+                f"`react` must be a function of (theta, z0), but got {react!r}; a matrix is an effect: LocationFamily"
+            )
         assign(self, base=base, reaction=jax_arrays(callable_node(react)))
 
     def react(self, theta: Array, z0: Array) -> Array:
@@ -160,10 +163,13 @@ class Reaction(Reacting):
             shape = jax.eval_shape(self.reaction, decision, z0).shape
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
-                f"`react` must take a decision ({problem.dimension},) and one individual ({self.width},), but failed: {error}"
+                f"`react` must take a decision ({problem.dimension},) and one individual ({self.width},), "
+                f"but failed{explained(error)}; it is react(theta, z0) of one decision and one individual"
             ) from error
         if len(shape) != 1:
-            raise ValueError(f"`react` must return one sample (k,), but returned shape {shape}")
+            raise ValueError(
+                f"`react` must return one sample (k,), but returned shape {shape}; jnp.ravel or jnp.stack makes it one"
+            )
         problem.check_samples(shape[0])
         if not is_traced(self, problem):
             self._check_accuracy(problem, theta)
@@ -190,7 +196,9 @@ class ReactionRisk:
 def require_base(base: Any) -> None:
     """Refuse a base that cannot be drawn from and averaged over."""
     if not all(hasattr(base, part) for part in ("width", "normals", "from_normals", "expectation")):
-        raise TypeError(f"`base` must be a distribution such as performative.Gaussian, but got {base!r}")
+        raise TypeError(
+            f"`base` must be a distribution such as performative.Gaussian, but got {base!r}; it comes first"
+        )
 
 
 @pytree()

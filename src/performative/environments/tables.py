@@ -26,7 +26,9 @@ def from_frame(table: DataFrame | Series) -> Floats:
     frame = table.to_frame() if is_pandas(table, "Series") else table
     others = [f"{name!r} of dtype {dtype}" for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
     if others:
-        raise ValueError(f"`samples` must have only numeric or boolean columns, but got {', '.join(others)}")
+        raise ValueError(
+            f"`samples` must have only numeric or boolean columns, but got {', '.join(others)}; encode or drop them"
+        )
     samples = np.empty(frame.shape)
     for position in range(frame.shape[1]):  # by position, since names may repeat
         samples[:, position] = frame.iloc[:, position].to_numpy(np.float64, na_value=np.nan)
@@ -35,7 +37,7 @@ def from_frame(table: DataFrame | Series) -> Floats:
         row, position = non_finite[0]
         name, label = frame.columns.tolist()[position], frame.index[row : row + 1].tolist()[0]
         raise ValueError(
-            f"`samples` must be finite, but got {samples[row, position]} in column {name!r}, row {label!r}"
+            f"`samples` must be finite, but got {samples[row, position]} in column {name!r}, row {label!r}; fill or drop it"
         )
     return read_only(samples)
 

@@ -58,6 +58,11 @@ class FrozenData(Memoryless):
 
     signs: Array | None = None
 
+    @property
+    def slope(self) -> str:
+        """It needs the gradient of the loss in the decision."""
+        return "decision"
+
     def update(
         self, problem: Problem, belief: SampleBelief, decisions: Array, samples: Array, t: Array
     ) -> SampleBelief:

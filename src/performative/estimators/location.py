@@ -57,6 +57,11 @@ class LocationEstimator:
         """Nothing: before the warm-up even the length of a sample is unknown."""
         return Unobserved(key)
 
+    @property
+    def slope(self) -> str:
+        """It needs the gradient of the loss in the decision and, to anticipate, in the data."""
+        return "data" if self.anticipate else "decision"
+
     def opening(self, belief: Unobserved | LocationBelief) -> int:
         """n before the warm-up, 0 after it."""
         return int(self.warmup) if isinstance(belief, Unobserved) else 0

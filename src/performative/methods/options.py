@@ -19,14 +19,17 @@ from performative.problem import Problem, with_dimension
 from performative.shifts import Shift, apply_effect
 from performative.solvers.feasibility import require_feasible
 from performative.steps import Step
-from performative.validation import finite_array, positive, whole
+from performative.validation import finite_array, matrix, positive, vector, whole
 
 
 def memory_from(forgetting: float, samples: int) -> Array | None:
     """The largest number of samples, besides the new ones, that estimates rest on; None for no limit."""
     share = positive("forgetting", forgetting)
     if share > 1.0:
-        raise ValueError(f"`forgetting <= 1` must hold, but got {forgetting=}")
+        raise ValueError(
+            f"`forgetting <= 1` must hold, but got {forgetting=}; it is the weight that past data "
+            "keep from round to round, such as 0.99"
+        )
     return None if share == 1.0 else as_field(np.float64(samples * share / (1.0 - share)))
 
 
@@ -35,10 +38,10 @@ def parts_of(
 ) -> tuple[Problem, Floats | None, Floats | None]:
     """The problem with its dimension, if the effect or the start determines it, and the start and the effect as arrays."""
     if effect is not None:
-        effect = finite_array("effect", effect, 2 if shift is None else None)
+        effect = matrix("effect", effect) if shift is None else finite_array("effect", effect)
     elif shift is not None:
         raise ValueError("`effect` must be given with `shift`, since its shape cannot be inferred")
-    start = None if start is None else finite_array("start", start, 1)
+    start = None if start is None else vector("start", start)
     columns = effect.shape[1] if effect is not None and shift is None else None
     rows = None if start is None else start.shape[0]
     return with_dimension(problem, required=False, effect=columns, start=rows), start, effect

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from performative import steps
 from performative.estimators import BaseSamples, KnownEffect, LocationEstimator, PairedLeastSquares
-from performative.exploration import Alone, Exploration, Pair
+from performative.exploration import Alone, Exploration, Pair, PairInside
 from performative.methods.options import common_parts, memory_from
 from performative.methods.primal_dual import PrimalDual
 from performative.numerics.arrays import as_field
@@ -25,6 +27,7 @@ def apda(
     estimation_step: Step | None = None,
     warmup: int = 1000,
     exploration: float | Exploration = 1.0,
+    probes: Literal["anywhere", "inside"] = "anywhere",
     start: ArrayLike | None = None,
     recycle: bool = False,
     forgetting: float = 1.0,
@@ -41,6 +44,8 @@ def apda(
         estimation_step: ζ, likewise; by default the theorem's 2/(κ₁t + 2κ₃), see `performative.steps`.
         warmup: n, the number of base samples observed at θ = 0.
         exploration: the standard deviation of the probes u_t, or a part such as `Pair`.
+        probes: "anywhere", as in the paper, whose probes may leave Θ and violate g; or "inside", which keeps them in Θ (not
+            necessarily within g), see `PairInside`. A world that is not defined outside Θ needs that.
         start: θ_1; by default the point of Θ nearest to 0.
         recycle: use every observation as a base sample instead of the first n alone.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
@@ -58,7 +63,7 @@ def apda(
     >>> method.ask(state, jax.random.key(1)).shape, method.wanted(state)
     ((1, 2), 100)
     """
-    explore = _exploration(exploration)
+    explore = _exploration(exploration, probes, problem)
     parts = common_parts(problem, step, control, warmup, start, samples, shift, effect)
     learner = PairedLeastSquares(
         shift=parts.shift,
@@ -137,9 +142,15 @@ def oracle(
     return parts.method(estimator, Alone())
 
 
-def _exploration(exploration: float | Exploration) -> Exploration:
+def _exploration(exploration: float | Exploration, probes: str, problem: Problem) -> Exploration:
+    if probes not in ("anywhere", "inside"):
+        raise ValueError(f"`probes` must be 'anywhere' or 'inside', but got {probes!r}")
     if isinstance(exploration, int | float | np.floating | np.integer):
-        return Pair(exploration)
+        return Pair(exploration) if probes == "anywhere" else PairInside(exploration, problem.decisions)
+    if probes == "inside":
+        raise ValueError(
+            f"`probes='inside'` needs a number as `exploration`, but got {exploration!r}; give performative.PairInside itself"
+        )
     has_parts = all(callable(getattr(exploration, part, None)) for part in ("normals", "decisions"))
     if isinstance(exploration, type) or not has_parts:
         raise TypeError(f"`exploration` must be a number or an object such as pf.Pair(), but got {exploration!r}")

@@ -12,7 +12,7 @@ from performative.exploration import Exploration
 from performative.methods.protocol import State, checked
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, changed, pytree
-from performative.numerics.randomness import standard_normal
+from performative.numerics.randomness import require_key, standard_normal
 from performative.problem import Problem, with_dimension
 from performative.steps import Step
 
@@ -51,6 +51,7 @@ class PrimalDual:
     @in_float64
     def init(self, key: Array) -> State[object]:
         """Line 2: θ_1 in Θ, λ_1 = 0. Round 0 is the warm-up, if the estimator needs one."""
+        require_key(key)
         with_dimension(self.problem)
         start = self._origin() if self.start is None else jnp.asarray(self.start)
         belief = self.estimator.init(self.problem, key)
@@ -81,7 +82,7 @@ class PrimalDual:
     @in_float64
     def tell(self, state: State[object], decisions: Array, samples: Array) -> State[object]:
         """Lines 7 to 12: improve the belief, then one primal and one dual step from θ_t, λ_t."""
-        decisions, samples = checked(self.problem, decisions, samples)
+        decisions, samples = checked(self.problem, decisions, samples, getattr(self.estimator, "slope", None))
         self.estimator.check(state.belief, decisions, samples)
         return _advance(self, state, decisions, samples)
 

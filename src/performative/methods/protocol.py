@@ -11,7 +11,7 @@ from jax import Array
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
-from performative.validation import finite_array, is_traced
+from performative.validation import finite_array, is_traced, require_samples, shown
 
 B = TypeVar("B")
 
@@ -98,15 +98,28 @@ def of_dimension(method: M, dimension: int) -> M:
     return changed(method, problem=problem)
 
 
-def checked(problem: Problem, decisions: Array | Floats, samples: Array | Floats) -> tuple[Array, Array]:
-    """The arguments of `tell` as arrays (b, d) and (b, n, k), refused if they do not fit the problem."""
+def checked(
+    problem: Problem, decisions: Array | Floats, samples: Array | Floats, slope: str | None = None
+) -> tuple[Array, Array]:
+    """The arguments of `tell` as arrays (b, d) and (b, n, k), refused if they do not fit the problem.
+
+    `slope` tells of a method that needs the gradient of the loss: "decision", or "data" if it moves with the data too.
+    """
+    if hasattr(decisions, "round") and hasattr(decisions, "multipliers"):
+        raise TypeError("`decisions` must be numbers, but got the state; the order is tell(state, decisions, samples)")
     if not is_traced(decisions, samples):
         decisions, samples = finite_array("decisions", decisions), finite_array("samples", samples)
+    scalars = problem.dimension == 1
+    if scalars and decisions.ndim < 2:
+        decisions = decisions.reshape(-1, 1)
     if decisions.ndim != 2 or decisions.shape[1] != problem.dimension:
-        raise ValueError(f"`decisions` must have shape (b, {problem.dimension}), but got {decisions.shape}")
-    if samples.ndim != 3 or samples.shape[0] != decisions.shape[0] or 0 in samples.shape:
-        raise ValueError(f"`samples` must have shape ({decisions.shape[0]}, n, k), but got {samples.shape}")
+        raise ValueError(
+            f"`decisions` must have shape (b, {problem.dimension}), but got {decisions.shape}; give those that `ask` returned"
+        )
+    samples = require_samples(samples, decisions.shape[0], scalars)
     problem.check_samples(samples.shape[2])
+    if slope is not None:
+        problem.check_slope(samples.shape[2], anticipates=slope == "data")
     return jnp.asarray(decisions), jnp.asarray(samples)
 
 
@@ -116,5 +129,5 @@ def require_method(argument: str, method: Any) -> None:
     if not has_calls or not isinstance(getattr(method, "problem", None), Problem):
         raise TypeError(
             f"`{argument}` must be a method such as performative.apda(problem), with init, ask, wanted, tell and "
-            f"problem, but got {method!r}"
+            f"problem, but got {shown(method)}; call a method's function on the problem"
         )

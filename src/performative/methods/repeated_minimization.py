@@ -84,7 +84,7 @@ class RepeatedMinimization:
     @in_float64
     def tell(self, state: State[None], decisions: Array, samples: Array) -> State[None]:
         """Minimize on the data of this round, or on infinitely many of them."""
-        decisions, samples = checked(self.problem, decisions, samples)
+        decisions, samples = checked(self.problem, decisions, samples, "decision")
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be the one decision θ_t, but got {decisions.shape[0]} decisions")
         return _repeat(self, state, decisions, samples)

@@ -124,7 +124,7 @@ class SafePrimalDual:
     @in_float64
     def tell(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         """Improve the regression, then one primal and one dual step from θ_t, λ_t."""
-        decisions, samples = checked(self.problem, decisions, samples)
+        decisions, samples = checked(self.problem, decisions, samples, "data")
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must have shape (1, {self.normals}), but got {decisions.shape}")
         if self.learner.prior is not None:

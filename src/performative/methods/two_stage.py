@@ -132,7 +132,7 @@ class TwoStage:
     @in_float64
     def tell(self, state: SurveyState, decisions: Array, samples: Array) -> SurveyState:
         """Update the moments; after the last round of the stage, regress and optimize."""
-        decisions, samples = checked(self.problem, decisions, samples)
+        decisions, samples = checked(self.problem, decisions, samples, "data")
         if decisions.shape[0] != 1:
             raise ValueError(f"`decisions` must be one decision, but got {decisions.shape[0]} decisions")
         if self.tensor is not None and self.tensor.shape[0] != samples.shape[2]:

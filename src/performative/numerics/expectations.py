@@ -194,10 +194,11 @@ def hessian_pattern(function: Callable[..., Any], size: int, *others: Any) -> Pa
     as non-zero. The answer depends on shapes alone, so this also works inside a compiled function.
     """
     leaves, tree = jax.tree.flatten((function, others))
-    return _hessian_pattern(tree, tuple((np.shape(leaf), _dtype(leaf)) for leaf in leaves), size)
+    return _hessian_pattern(tree, tuple((np.shape(leaf), dtype_of(leaf)) for leaf in leaves), size)
 
 
-def _dtype(leaf: Any) -> np.dtype[Any]:
+def dtype_of(leaf: Any) -> np.dtype[Any]:
+    """The type of the numbers in a leaf, which may be a plain number."""
     return leaf.dtype if hasattr(leaf, "dtype") else np.result_type(leaf)
 
 

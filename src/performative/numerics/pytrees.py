@@ -9,6 +9,9 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 
+from performative.numerics.reads import Reading, reading
+from performative.numerics.watched import Watched
+
 T = TypeVar("T")
 
 
@@ -56,7 +59,8 @@ _plain: dict[type, None] = {}
 def as_node(thing: T) -> T:
     """The same object, its class registered with JAX as a pytree without children if it is not one yet.
 
-    A plain class then works wherever a pytree is needed, as one unchanging whole.
+    A plain class then works wherever a pytree is needed, as one whole. What is compiled for an object is compiled again when its
+    attributes change, or anything else that its class reads.
     """
     if jax.tree_util.all_leaves([thing]):
         make_known([type(thing)])
@@ -74,18 +78,20 @@ def make_known(classes: Iterable[type]) -> None:
         if cls is getattr(builtins, cls.__name__, None):
             raise TypeError(f"an object of your own class is needed, but got one of the built-in class {cls.__name__}")
         if cls not in _plain:
-            jax.tree_util.register_pytree_node(cls, lambda thing: ((), _Whole(thing)), lambda whole, _: whole.thing)
+            jax.tree_util.register_pytree_node(
+                cls, lambda thing: ((), _Whole(thing, reading(thing))), lambda whole, _: whole.thing
+            )
             _plain[cls] = None
 
 
 class _Whole:
-    """An object as static data, equal only to itself."""
+    """An object as static data, equal only to itself while it holds and reads the same values."""
 
-    def __init__(self, thing: Any) -> None:
-        self.thing = thing
+    def __init__(self, thing: Any, values: Reading) -> None:
+        self.thing, self.values = thing, values
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Whole) and self.thing is other.thing
+        return isinstance(other, _Whole) and self.thing is other.thing and self.values == other.values
 
     def __hash__(self) -> int:
         return id(self.thing)
@@ -101,10 +107,8 @@ def changed(node: T, **values: Any) -> T:
 
 
 def callable_node(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A callable that is a pytree: plain functions become a `Partial` without arguments.
+    """A callable that is a pytree: plain functions become a `Partial` without arguments, `Watched` if they read other values.
 
     For a function whose numbers differ between instances, pass `jax.tree_util.Partial(function, numbers...)`.
     """
-    if jax.tree_util.all_leaves([function]):
-        return jax.tree_util.Partial(function)
-    return function
+    return function if isinstance(function, Watched) else Watched.of(function)

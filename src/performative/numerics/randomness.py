@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +25,17 @@ def new_key(seed: int) -> Array:
 
 def standard_normal(key: Array, size: int) -> Array:
     """Standard normal numbers (size,). The first ones do not depend on how many are drawn."""
+    require_key(key)
     words = jax.random.key_data(key)  # two for threefry keys; a user's generator may have more
     first, second = (functools.reduce(jnp.bitwise_xor, words[parity::2]) for parity in (0, 1))
     return normals_from(first, second, size)
+
+
+def require_key(key: Any) -> None:
+    """Refuse a seed in place of a key."""
+    dtype = getattr(key, "dtype", None)
+    if dtype is None or not (jnp.issubdtype(dtype, jax.dtypes.prng_key) or np.ndim(key)):
+        raise TypeError(f"`key` must be a random key, but got {key!r}; write jax.random.key(0)")
 
 
 def normals_from(first: Array, second: Array, size: int) -> Array:

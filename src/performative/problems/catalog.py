@@ -18,6 +18,7 @@ from performative.problems import (
     square_root,
 )
 from performative.problems.case import Case
+from performative.validation import like
 
 PROBLEMS: dict[str, Callable[..., Case]] = {
     "gaussian-mean": gaussian_mean.make,
@@ -53,5 +54,5 @@ def get(name: str, **options: Any) -> Case:
     (array([0.723, 0.177]), array([0.628, 0.272]))
     """
     if name not in PROBLEMS:
-        raise ValueError(f"`name` must be one of {list(PROBLEMS)}, but got {name!r}")
+        raise ValueError(f"`name` must be one of {list(PROBLEMS)}, but got {name!r}{like(name, PROBLEMS)}")
     return PROBLEMS[name](**options)

@@ -67,7 +67,8 @@ VARIABLES = {
         "Largest max_i g_i(θ)⁺ over every deployment so far, probes and warm-up included; 0 if all were feasible.",
     ),
     "outside": _meaning(
-        "distance outside Θ", "Euclidean distance from Θ of the farthest deployment so far; 0 if none left Θ."
+        "distance outside Θ",
+        "Euclidean distance from Θ of the farthest deployment so far that may leave Θ; 0 if none did.",
     ),
     "dynamic_regret": _meaning(
         "dynamic regret",
@@ -211,9 +212,16 @@ def report_failures(dataset: xr.Dataset, worlds: list[list[World]]) -> None:
             variant, realization = np.argwhere(failed == first)[0]
             step = getattr(worlds[realization % len(worlds)][variant].methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
+            outside = dataset.outside.sel({"algorithm": name}).isel(t=-1).values.reshape(-1)[failed > 0].max()
+            probes = (
+                f"probes that left Θ, by up to {outside:.3g}, where the world may not be defined "
+                '(apda(..., probes="inside") keeps them in Θ), '
+                if outside > 1e-9
+                else ""
+            )
             warnings.warn(
                 f"method {str(name)!r}: iterates became non-finite in {np.sum(failed > 0)} of {failed.size} runs, first "
-                f"seen in round {first}. Likely causes: a step{size} or an estimation step that is too "
+                f"seen in round {first}. Likely causes: {probes}a step{size} or an estimation step that is too "
                 "large, or samples that are not finite. Metrics recorded before that are kept.",
                 NonFiniteWarning,
                 stacklevel=caller_level(),

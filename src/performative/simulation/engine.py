@@ -25,7 +25,9 @@ from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_
 from performative.numerics.lanes.values import Same
 from performative.numerics.pytrees import pytree
 from performative.numerics.randomness import fold_in, new_key, normals_from
-from performative.truth.metrics import Tally, Truth, record
+from performative.numerics.reads import Reading
+from performative.sets import Reals
+from performative.truth.metrics import EVERY, Tally, Truth, record
 
 BLOCK = 8
 """Rounds whose random numbers are drawn together; few enough to stay in cache, many enough for long loops."""
@@ -35,13 +37,17 @@ FEW = 10
 """The most realizations whose warm-up is computed at once."""
 
 
-@pytree()
+@pytree("values")
 class World:
-    """What one realization consists of, apart from chance: the methods, the environment and the truth."""
+    """What one realization consists of, apart from chance: the methods, the environment and the truth.
+
+    `values` are what the classes of methods and environment read besides their fields: programs are compiled for them.
+    """
 
     methods: dict[str, Method]
     environment: Environment
     truth: Truth
+    values: Reading = ()
 
 
 @pytree()
@@ -284,9 +290,16 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
         wanted = method.wanted(state)
         samples, world_state = answers(decisions, wanted, run.world)
         next_state = method.tell(state, decisions, samples)
-        tally = run.tally.after_round(world.truth, state.decision, decisions, samples, t, noise.keys[0])
+        tally = run.tally.after_round(world.truth, state.decision, decisions, samples, t, noise.keys[0], strays(method))
         after[name] = Run(next_state, tally, world_state)
     return after
+
+
+def strays(method: Any) -> slice:
+    """Which of the decisions of a round may lie outside of Θ: all of them if the method does not say."""
+    if isinstance(method.problem.decisions, Reals):
+        return slice(0)
+    return getattr(getattr(method, "exploration", None), "strays", EVERY)
 
 
 def _noise(keys: Array, answers: int, asking: int, size: int, rounds: Array, once: Any) -> Noise:

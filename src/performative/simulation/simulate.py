@@ -75,7 +75,7 @@ def simulate(
         record: how many log-spaced rounds to record, or the rounds themselves; the first and the last always are.
         problem: the problem that metrics are taken on, where it is not the one the methods know.
         optimum: the `Solution` to measure against; computed by default.
-        outside: also record how far from Θ the farthest deployment was; this takes a projection for each.
+        outside: measure the distance from Θ of every deployment, not only of probes that may leave Θ by design.
         samples: where the world only samples, how many samples measure the regret of a decision; by default about 100,000 over
             all rounds, at most 1000 and at least 2 in one round.
         workers: processes that share the batches of realizations. The result does not depend on it.
@@ -88,7 +88,7 @@ def simulate(
 
     Returns:
         A dataset with dimensions ([variant,] algorithm, realization, t[, constraint | coordinate]) and the variables `regret`,
-        `violation`, `violation_positive`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`,
+        `violation`, `violation_positive`, `deviation`, `estimation_error`, `deployed_regret`, `deployed_violation`, `outside`,
         `deployments`, `decision`, `multipliers` at the recorded rounds; `optimum` with `optimum_risk`, `optimum_residual` and
         `optimum_local`, what regret was measured against; and `failed` ([variant,] algorithm, realization), the first
         recorded round whose iterates were not finite, 0 if none. Where the world only samples, `regret_error` and

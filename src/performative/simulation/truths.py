@@ -91,7 +91,7 @@ def _truth(problem: Problem, world: Any, optimum: Solution | None, measures: Mea
         found = optimum or _solution(lambda: performative_optimum(problem, world, samples=DRAWS), problem)
         excess = None if found is None else SampledExcess(problem, environment, measures.samples)
         truth = Truth(problem, excess, found, observed=True)
-    return changed(truth, decisions=problem.decisions if measures.outside else None)
+    return changed(truth, outside=measures.outside)
 
 
 def _known(problem: Problem, world: KnownWorld, optimum: Solution | None, steps: int | None) -> Truth:

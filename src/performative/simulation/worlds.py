@@ -16,6 +16,7 @@ from performative.environments.protocol import Environment, check_fits, knows_ri
 from performative.methods.protocol import Method, MethodState, of_dimension, require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
+from performative.numerics.reads import reads
 from performative.numerics.structure import difference
 from performative.problem import Problem, with_dimension
 from performative.provenance import describe
@@ -23,6 +24,8 @@ from performative.purity import is_own, require_key_decides, unchanged
 from performative.simulation.engine import World
 from performative.simulation.truths import Measures, make_truths
 from performative.solvers.kkt import Solution
+from performative.truth.metrics import Truth
+from performative.validation import shown
 
 T = TypeVar("T")
 Instances: TypeAlias = Sequence[T] | T
@@ -107,7 +110,8 @@ def make_worlds(cast: Cast, measures: Measures | None = None) -> list[list[World
     methods = cast.methods
     if not isinstance(methods, Mapping) or not methods or not all(isinstance(name, str) for name in methods):
         raise ValueError(
-            f"`methods` must be a mapping from names (strings) to methods, with at least one, but got {methods!r}"
+            "`methods` must be a mapping from names (strings) to methods, with at least one, but got "
+            f'{shown(methods)}; write {{"name": method}}'
         )
     labels = cast.variants()
     variants = [cast] if labels is None else [cast.variant(label) for label in labels]
@@ -122,11 +126,16 @@ def make_worlds(cast: Cast, measures: Measures | None = None) -> list[list[World
         rehearse(method, first.environment, f"methods[{name!r}]")
     truths = make_truths([[(part.problem, part.environment, part.optimum) for part in row] for row in rows], measures)
     worlds = [
-        [World(dict(part.methods), part.environment, truth) for part, truth in zip(row, beside, strict=True)]
+        [_world(part, truth) for part, truth in zip(row, beside, strict=True)]
         for row, beside in zip(rows, truths, strict=True)
     ]
     _require_alike(worlds, labels)  # an optimum may have been found for some of them only
     return worlds
+
+
+def _world(part: Part, truth: Truth) -> World:
+    values = tuple(reads(thing) for thing in (*part.methods.values(), part.environment))
+    return World(dict(part.methods), part.environment, truth, values)
 
 
 def _require_alike(rows: Sequence[Sequence[Part | World]], labels: list[Hashable] | None) -> None:
@@ -153,7 +162,9 @@ def _checked(
 ) -> Part:
     """One instance of one variant; `measured` is the problem to measure on, where it is not the one that the methods know."""
     if not callable(getattr(environment, "sample", None)):
-        raise TypeError(f"`environment` must have sample(key, theta, n), but got {environment!r}")
+        raise TypeError(
+            f"`environment` must have sample(key, theta, n), but got {shown(environment)}; give a world such as LocationFamily"
+        )
     for name, method in methods.items():
         require_method(f"methods[{name!r}]", method)
     if measured is not None and not isinstance(measured, Problem):
@@ -176,7 +187,9 @@ def _checked(
 
 def _check_optimum(optimum: Solution, problem: Problem) -> None:
     if not isinstance(optimum, Solution):
-        raise TypeError(f"`optimum` must be a performative.Solution, but got {optimum!r}")
+        raise TypeError(
+            f"`optimum` must be a performative.Solution, but got {optimum!r}; performative_optimum returns one"
+        )
     shapes = np.shape(optimum.decision), np.shape(optimum.multipliers)
     if shapes != ((problem.dimension,), (len(problem.constraint_names),)):
         raise ValueError(
@@ -204,7 +217,7 @@ def rehearse(method: Method, environment: Environment, name: str = "the method")
                 if drawn.ndim != 2 or drawn.shape[0] != wanted:
                     raise ValueError(
                         "`environment.sample(key, theta, n)` must return samples (n, k), "
-                        f"but returned {drawn.shape} for n={wanted}"
+                        f"but returned {drawn.shape} for n={wanted}; n rows, one for each sample"
                     )
                 samples.append(drawn)
             state = method.tell(state, decisions, jnp.stack(samples))

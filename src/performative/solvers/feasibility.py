@@ -13,7 +13,7 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.problem import Problem
 from performative.solvers.conic import constraint_values, solve
-from performative.validation import finite_array
+from performative.validation import vector
 
 FEASIBLE = 1e-8
 """A problem is feasible if the smallest max g is at most this."""
@@ -21,11 +21,13 @@ FEASIBLE = 1e-8
 
 def require_inside(name: str, problem: Problem, decision: ArrayLike) -> Floats:
     """The decision as an array, refused unless it lies in Θ; `name` is the name of the argument."""
-    theta = finite_array(name, decision, 1)
+    theta = vector(name, decision)
     if theta.shape != (problem.dimension,):
         raise ValueError(f"`{name}` must have shape ({problem.dimension},), but got {theta.shape}")
     if not problem.decisions.contains(theta):
-        raise ValueError(f"`{name}` must lie in the decision set {problem.decisions}, but got {theta}")
+        raise ValueError(
+            f"`{name}` must lie in the decision set {problem.decisions}, but got {theta}; its project moves it there"
+        )
     return theta
 
 

@@ -19,6 +19,7 @@ from performative.methods.protocol import Method, MethodState
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.randomness import new_key
+from performative.numerics.reads import Reading, reads
 from performative.study.records import with_keys, without_keys
 
 
@@ -30,8 +31,8 @@ class Calls:
 
     def __init__(self, method: Method, seed: int) -> None:
         leaves, self._structure = jax.tree.flatten(method)
-        self._leaves, self._compiled = jax.device_put(leaves), _compiled(self._structure)
-        self._method, self._seed = method, seed
+        self._leaves, self._compiled = jax.device_put(leaves), _compiled(self._structure, reads(method))
+        self._method, self._seed, self._reads = method, seed, reads(method)
         self._lane_words = np.asarray(jax.random.key_data(_lane(seed)))
 
     def begin(self) -> MethodState:
@@ -79,6 +80,12 @@ class Calls:
             raise failures[0]
 
     def _called(self, function: Callable[..., Any], *rest: Any) -> Any:
+        structure: Any = jax.tree.structure(self._method)
+        if structure != self._structure or reads(self._method) != self._reads:
+            raise RuntimeError(
+                "a method must stay as it was when its study was opened, but its attributes, or values that its class reads, "
+                "changed; open the study again with a method like the stored one"
+            )
         try:
             return self._compiled[function](self._leaves, *rest)
         except jax.errors.JAXTypeError:
@@ -87,8 +94,8 @@ class Calls:
 
 
 @functools.lru_cache
-def _compiled(structure: jax.tree_util.PyTreeDef) -> dict[Callable[..., Any], Any]:
-    """`_ask` and `_tell` for methods of one structure."""
+def _compiled(structure: jax.tree_util.PyTreeDef, values: Reading) -> dict[Callable[..., Any], Any]:
+    """`_ask` and `_tell` for methods of one structure whose class reads these values."""
     return {
         function: jax.jit(lambda leaves, *rest, call=function: call(jax.tree.unflatten(structure, leaves), *rest))
         for function in (_ask, _tell)

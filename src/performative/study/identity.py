@@ -20,6 +20,7 @@ from performative.errors import OtherMethod
 from performative.methods.protocol import Method
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.watched import Watched
 from performative.problem import Problem
 from performative.study.events import Created, Observed
 from performative.study.records import Arrays, is_key
@@ -166,6 +167,8 @@ def _accepts(problem: Problem, width: int) -> bool:
 
 def _walked(node: Any, path: str, within: tuple[int, ...], dimension: int) -> Iterator[tuple[str, Any]]:
     """All values inside an object, by path."""
+    if isinstance(node, Watched):
+        node = node.given
     if isinstance(node, np.ndarray | np.generic | jax.Array | float):
         plain: Any = node
         array = np.asarray(jax.random.key_data(plain) if is_key(node) else node)

@@ -8,7 +8,7 @@ import numpy as np
 
 from performative.environments.tables import from_frame, is_pandas
 from performative.numerics.arrays import Floats
-from performative.validation import finite_array, shown
+from performative.validation import finite_array, require_samples, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -24,8 +24,8 @@ class Samples(NamedTuple):
     columns: list[str] | None
 
 
-def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
-    """Samples of `count` decisions: an array (b, n, k), or a data frame (n, k) for each.
+def read(samples: Any, count: int, columns: list[str] | None, scalars: bool = False) -> Samples:
+    """Samples of `count` decisions: an array (b, n, k), or a data frame (n, k) for each, or with `scalars` a number for each.
 
     With known `columns`, data frames must have the same ones and are put in that order.
     """
@@ -39,8 +39,7 @@ def read(samples: Any, count: int, columns: list[str] | None) -> Samples:
             raise ValueError(f"data frames must all have the same shape, but have {[part.shape for part in samples]}")
     _require_few(getattr(samples, "size", 0))
     data = finite_array("samples", _numbers(samples))
-    if data.ndim != 3 or data.shape[0] != count or 0 in data.shape:
-        raise ValueError(f"`samples` must have shape ({count}, n, k), but got {data.shape}")
+    data = require_samples(data, count, scalars)
     _require_few(data.size)
     return Samples(data, columns)
 
@@ -54,7 +53,9 @@ def _numbers(samples: Any) -> Any:
     except ValueError as error:
         raise ValueError(f"`samples` must be numbers of shape (b, n, k), but got {shown(samples)}") from error
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"`samples` must be numbers, but got {shown(samples)} of dtype {array.dtype}")
+        raise ValueError(
+            f"`samples` must be numbers, but got {shown(samples)} of dtype {array.dtype}; encode words as numbers"
+        )
     return array
 
 

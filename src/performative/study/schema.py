@@ -46,6 +46,23 @@ def _kind(what: str, *fits: Callable[[Any], bool]) -> PlainValidator:
     return PlainValidator(checked)
 
 
+def _is_bound(infinite: float) -> Callable[[Any], bool]:
+    """Whether it is a finite number or `infinite`."""
+    return lambda value: _is_number(value) or (isinstance(value, float) and value == infinite)
+
+
+def _bounds(infinite: float) -> PlainValidator:
+    fits = _is_bound(infinite)
+    sign = "-" if infinite < 0 else ""
+    return _kind(
+        f"a number, {sign}inf or a list of them",
+        fits,
+        lambda value: isinstance(value, list) and len(value) > 0 and all(map(fits, value)),
+    )
+
+
+Lower = Annotated[float | list[float], _bounds(-math.inf)]
+Upper = Annotated[float | list[float], _bounds(math.inf)]
 Number = Annotated[float, _kind("a finite number", _is_number)]
 NotNegative = Annotated[float, _kind("a number >= 0", lambda value: _is_number(value) and value >= 0)]
 Positive = Annotated[float, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
@@ -81,10 +98,20 @@ class Table(BaseModel):
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
+def all_keys() -> set[str]:
+    """The keys of all tables, except the type that each has."""
+    tables, found = [Table], set[str]()
+    while tables:
+        table = tables.pop()
+        tables += table.__subclasses__()
+        found |= set(table.model_fields)
+    return found - {"type"}
+
+
 class _Box(Table):
     type: Literal["box"]
-    lower: NumberOrRow
-    upper: NumberOrRow
+    lower: Lower
+    upper: Upper
 
     @field_validator("upper")
     @classmethod
@@ -178,6 +205,7 @@ class _Stepping(_Method):
 
 class _Apda(_Stepping):
     type: Literal["apda", "pd_ps"]  # type: ignore[assignment]
+    probes: Literal["anywhere", "inside"] = _optional
     estimation_step: Positive = _optional
     warmup: Count = _optional
     exploration: Positive = _optional

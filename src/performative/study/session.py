@@ -40,7 +40,8 @@ class Session:
     def is_open(self, deployment: object) -> bool:
         """Whether this is the deployment, or the id of the deployment, that waits for its samples."""
         pending = self.position.pending
-        return pending is not None and pending.id == getattr(deployment, "id", deployment)
+        number = getattr(deployment, "id", deployment)
+        return pending is not None and isinstance(number, int | np.integer) and pending.id == number
 
     def refresh(self) -> None:
         """Take in what other processes wrote."""

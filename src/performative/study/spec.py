@@ -28,8 +28,8 @@ from performative.problem import Problem
 from performative.safety import Nearest, Pull, Safety
 from performative.solvers.feasibility import require_feasible
 from performative.study.identity import require_usable
-from performative.study.schema import TABLES, Spec, Table, is_matrix, is_row
-from performative.validation import shown
+from performative.study.schema import TABLES, Spec, Table, all_keys, is_matrix, is_row
+from performative.validation import like, shown
 
 
 class Described(NamedTuple):
@@ -131,7 +131,7 @@ def _line(key: str, item: Any) -> str:
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "extra_forbidden":
-        return f"{key}: unknown key (value {shown(item['input'])})"
+        return f"{key}: unknown key (value {shown(item['input'])}){like(str(place[-1]), all_keys())}"
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
@@ -153,7 +153,8 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
     lengths = [_Length("dimension", dimension, dimension)] if type(dimension) is int and dimension > 0 else []
     for key, part in parts.items():
         for name, value in part.items() if isinstance(part, dict) else ():
-            if name in _AS_LONG_AS_THE_DECISION and (is_row(value) or is_matrix(value)):
+            is_list = is_row(value) or is_matrix(value) or (name in ("lower", "upper") and isinstance(value, list))
+            if name in _AS_LONG_AS_THE_DECISION and is_list:
                 lengths.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
     agreed = Counter(one.length for one in lengths).most_common(1)
     return sorted(lengths, key=lambda one: one.length != agreed[0][0])

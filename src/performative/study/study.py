@@ -76,6 +76,10 @@ class Study:
         `spec` is the text that describes the method, if there is one; it is kept with the study (see `study.spec`).
         """
         _check_name(name)
+        if "/" in name or name.endswith(".db"):
+            raise ValueError(
+                f"`name` must be a plain name, but got {name!r}; the order is Study.create(path, name, method)"
+            )
         seed = whole("seed", seed, 0, MOST_SEED)
         require_method("method", method)
         calls = Calls(as_node(method), seed)
@@ -197,7 +201,8 @@ class Study:
             if not session.is_open(deployment) or not session.is_current():
                 session.refresh()
             target = session.deployment(deployment)
-            data, columns = read(samples, len(target.decisions), session.position.columns)
+            scalars = self.method.problem.dimension == 1
+            data, columns = read(samples, len(target.decisions), session.position.columns, scalars)
             if not session.is_open(target):
                 return session.told_before(target, data)
             told = session.tell(target, data, columns)

@@ -15,9 +15,10 @@ from performative.methods.protocol import MethodState
 from performative.numerics.expectations import QuadraticForm
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
-from performative.sets import DecisionSet
 from performative.solvers.kkt import Solution
 from performative.truth.sampled import MovingExcess, SampledExcess
+
+EVERY = slice(None)
 
 
 @pytree()
@@ -50,20 +51,21 @@ def bare(optimum: Solution) -> Solution:
     return changed(optimum, local=True, message="", others=())
 
 
-@pytree("observed")
+@pytree("outside", "observed")
 class Truth:
     """What the world knows and methods do not: the problem to measure on, the excess risk over the optimum, the optimum.
 
-    `excess` and `optimum` are None where nobody knows or samples them; then only the constraints are measured. In a world that
-    moves, `optimum` is the best fixed decision and `track` holds the optima of the recorded rounds. `decisions` is Θ if the
-    distance of deployments from Θ is measured too, which takes a projection for each. `local` is 1 if the optimum is not proved
-    to be the best, and 0 if it is. `observed` says that the losses of the samples are averaged.
+    `excess` and `optimum` are None where nobody knows or samples them; then only the constraints are measured. In a world
+    that moves, `optimum` is the best fixed decision and `track` holds the optima of the recorded rounds. `outside` is whether
+    the distance from Θ is measured for methods that stay in it too, which takes a projection for each deployment. `local` is
+    1 if the optimum is not proved to be the best, and 0 if it is. `observed` says that the losses of the samples are
+    averaged.
     """
 
     problem: Problem
     excess: Excess | QuadraticForm | SampledExcess | MovingExcess | None
     optimum: Solution | None
-    decisions: DecisionSet | None = None
+    outside: bool = False
     track: Track | None = None
     local: Array | None = None
     observed: bool = False
@@ -137,10 +139,20 @@ class Tally:
             extra |= {"loss": zero, "squared_loss": zero}
         return Tally(zero, nothing, nothing, zero, nothing, zero, zero, decision, extra)
 
-    def after_round(self, truth: Truth, theta: Array, decisions: Array, samples: Array, t: Array, key: Array) -> Tally:
+    def after_round(
+        self,
+        truth: Truth,
+        theta: Array,
+        decisions: Array,
+        samples: Array,
+        t: Array,
+        key: Array,
+        strays: slice = EVERY,
+    ) -> Tally:
         """The tally after round t, which was at θ_t and deployed `decisions` (b, d) for `samples` (b, n, k).
 
         The warm-up, round 0, counts as deployments, but not for the regret of θ_t. What is sampled is sampled with `key`.
+        `strays` are those of the decisions that may leave Θ; only for them is it measured how far, unless the truth asks for all.
         """
         weight, wanted = jnp.minimum(t, 1), samples.shape[1]
         excess, variance = truth.excess_at(theta, t, key)
@@ -161,9 +173,9 @@ class Tally:
         worst, outside = self.deployed_violation, self.outside
         for decision in decisions:
             worst = jnp.maximum(worst, truth.problem.g(decision))
-            if truth.decisions is not None:
-                apart = decision - truth.decisions.project(decision)
-                outside = jnp.maximum(outside, jnp.sqrt(jnp.sum(apart * apart)))
+        for decision in decisions[EVERY if truth.outside else strays]:
+            apart = truth.problem.decisions.distance(decision)
+            outside = jnp.where(apart > outside, apart, outside)  # what was measured before a run failed is kept
         g = truth.problem.g(theta)
         return Tally(
             regret=self.regret + weight * excess,
@@ -201,12 +213,11 @@ def record(truth: Truth, tally: Tally, state: MethodState, effect: Array | None,
         "estimation_error": jnp.full((), jnp.nan),
         "deployed_regret": tally.deployed_regret / tally.deployments,
         "deployed_violation": jnp.max(tally.deployed_violation, initial=0.0),
+        "outside": tally.outside,
         "deployments": tally.deployments,
         "decision": tally.decision,
         "multipliers": state.multipliers,
     }
-    if truth.decisions is not None:
-        recorded["outside"] = tally.outside
     best = None if truth.optimum is None else truth.optimum.decision
     if truth.track is not None:
         best = truth.track.at(t)

@@ -13,14 +13,17 @@ from numpy.typing import ArrayLike
 from performative.environments.answers import signature_of
 from performative.environments.protocol import Environment, KnownWorld, check_fits, knows_risk, risk_of
 from performative.environments.quadrature import displaced, is_exact
+from performative.errors import SolverFailed
 from performative.numerics.arrays import as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, changed, pytree
 from performative.numerics.randomness import new_key
+from performative.numerics.reads import Reading, reads
+from performative.numerics.slopes import is_flat
 from performative.problem import Problem, with_dimension
 from performative.purity import is_own, require_key_decides, unchanged
 from performative.truth.sampled import Risk
-from performative.validation import finite_array, whole
+from performative.validation import shown, vector, whole
 
 
 @in_float64
@@ -43,15 +46,21 @@ def performative_risk(
     >>> pf.performative_risk(problem, market, [1.0])  # −1 · (4 − 1)
     -3.0
     """
-    theta = jnp.asarray(finite_array("theta", theta, 1))
+    with_dimension(problem, required=False)
+    if not callable(getattr(environment, "sample", None)):
+        raise TypeError(
+            f"`environment` must have sample(key, theta, n), but got {shown(environment)}; give a world such as LocationFamily"
+        )
+    theta = jnp.asarray(vector("theta", theta))
     if problem.dimension not in (None, theta.shape[0]):
         raise ValueError(
-            f"`theta` must have shape ({problem.dimension},) like the problem's decisions, but got {theta.shape}"
+            f"`theta` must have shape ({problem.dimension},) like the problem's decisions, "
+            f"but got {theta.shape}; give one number for each"
         )
     problem = with_dimension(problem, theta=theta.shape[0])
     if knows_risk(environment):
         check_fits(environment, problem, theta)
-        return Risk(float(_exact_risk(problem, as_node(environment), theta)))
+        return Risk(float(_exact_risk(_true_risk(problem, environment), theta)))
     require_still(environment)
     samples = whole("samples", samples, 1)
     z = drawn(problem, environment, new_key(seed), theta, samples)
@@ -65,7 +74,8 @@ def drawn(problem: Problem, environment: Environment, key: Array, theta: Array, 
     z = jnp.asarray(environment.sample(key, theta, samples))
     if z.ndim != 2 or z.shape[0] != samples:
         raise ValueError(
-            f"`environment.sample(key, theta, n)` must return samples (n, k), but returned {z.shape} for n={samples}"
+            f"`environment.sample(key, theta, n)` must return samples (n, k), but returned {z.shape} for n={samples}; "
+            "n rows, one for each sample"
         )
     problem.check_samples(z.shape[-1])
     return z
@@ -96,13 +106,17 @@ def require_still(environment: Environment) -> None:
         )
 
 
-@pytree()
+@pytree("values")
 class TrueRisk:
-    """The decoupled risk of a world, which is PR(θ) on its diagonal; if `displaced`, averaged over other nodes."""
+    """The decoupled risk of a world, which is PR(θ) on its diagonal; if `displaced`, averaged over other nodes.
+
+    `values` are what the class of the world reads.
+    """
 
     problem: Problem
     environment: KnownWorld
     displaced: Array
+    values: Reading
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """PR(θ), or the average loss of θ on the data that `where` induces."""
@@ -130,19 +144,28 @@ class TrueRisk:
 
 def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
     """The risk of a problem, its dimension fixed, in a world whose truth must be known."""
-    if not isinstance(problem, Problem):
-        raise TypeError(f"`problem` must be a performative.Problem, but got {problem!r}")
+    with_dimension(problem, required=False)
     if not knows_risk(environment):
         require_still(environment)
         raise TypeError(
-            "an environment whose truth is known is needed, such as performative.LocationFamily, but "
+            "an environment whose truth is known is needed, such as performative.LocationFamily(base, effect), but "
             f"{type(environment).__name__} only samples"
         )
     problem = with_dimension(problem, environment=environment)
     check_fits(environment, problem)
-    return TrueRisk(problem, as_node(environment), as_field(np.array(False)))
+    risk = _true_risk(problem, environment)
+    if is_flat(risk, jnp.zeros(problem.d)):
+        raise SolverFailed(
+            "the loss must have a gradient, but its average has none wherever it is defined, as for a 0–1 loss; use a smooth "
+            "surrogate such as jax.nn.sigmoid for a step, or pass the risk as a formula: performative.ClosedForm"
+        )
+    return risk
+
+
+def _true_risk(problem: Problem, environment: KnownWorld) -> TrueRisk:
+    return TrueRisk(problem, as_node(environment), as_field(np.array(False)), reads(environment))
 
 
 @jax.jit
-def _exact_risk(problem: Problem, environment: KnownWorld, theta: Array) -> Array:
-    return risk_of(problem, environment)(theta)
+def _exact_risk(risk: TrueRisk, theta: Array) -> Array:
+    return risk(theta)
