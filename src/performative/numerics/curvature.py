@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
+from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
 from performative.numerics.polynomial import CALLS
@@ -43,12 +44,12 @@ class Shape(NamedTuple):
     or None, and `squares` says that it is a sum of squares of affine functions.
     """
 
-    curve: Any
+    curve: NDArray[np.integer]
     low: Floats
     high: Floats
     slope: Floats
     bend: Floats | None
-    squares: Any
+    squares: NDArray[np.bool]
 
 
 @in_float64
