@@ -119,7 +119,7 @@ MISTAKES = {
     "world before problem": (lambda: pf.performative_risk(WORLD, PROBLEM, [0.0, 0.0]), TypeError, "`problem` must be a performative.Problem", "LocationFamily(", "it comes first"),
     "optimum of a world": (lambda: pf.performative_optimum(WORLD, PROBLEM), TypeError, "`problem` must be a performative.Problem", "LocationFamily(", "it comes first"),
     "a base for a world": (lambda: pf.performative_risk(PROBLEM, BASE, [0.0, 0.0]), TypeError, "`environment` must have sample", "Gaussian(", "such as LocationFamily"),
-    "the optimum on a base": (lambda: pf.performative_optimum(PROBLEM, BASE), TypeError, "whose truth is known", "got Gaussian", "LocationFamily(base, effect)"),
+    "the optimum on a base": (lambda: pf.performative_optimum(PROBLEM, BASE), TypeError, "must have sample(key, theta, n)", "got Gaussian", "LocationFamily(base, effect)"),
     "a decision of another length": (lambda: pf.performative_risk(PROBLEM, WORLD, [0.0, 0.0, 0.0]), ValueError, "`theta` must have shape (2,)", "(3,)", "give one number for each"),
     "a decision in two brackets": (lambda: pf.performative_risk(PROBLEM, WORLD, [[0.0, 0.0]]), ValueError, "`theta` must have 0 or 1 axes", "(1, 2)", "take off brackets"),
     "a decision as text": (lambda: pf.performative_risk(PROBLEM, WORLD, "0, 0"), ValueError, "`theta` must be numbers", "'0, 0'", "without quotes"),
@@ -155,18 +155,18 @@ MISTAKES = {
     "a world of another dimension": (lambda: simulate({"apda": pf.apda(LINE, warmup=2)}), ValueError, "the problem has dimension 1", "2 numbers", "`environment`"),
     "two problems": (lambda: simulate({"a": METHOD, "b": pf.apda(pf.Problem(loss, BOX), warmup=2)}), ValueError, "must know the same problem", "'a' and 'b' differ", "choose one with `problem=`"),
     "a vector for the optimum": (lambda: simulate({"a": METHOD}, optimum=np.zeros(2)), TypeError, "`optimum` must be a performative.Solution", "array([0., 0.])", "performative_optimum returns one"),
-    "lists of two lengths": (lambda: simulate({"a": [METHOD] * 2}, [WORLD] * 3), ValueError, "must have one length", "'environment': 3", "lists of instances"),
+    "lists of two lengths": (lambda: simulate({"a": [METHOD] * 2}, [WORLD] * 3), ValueError, "of the same length", "'environment': 3", "lists of instances"),
     "a world that returns one sample": (lambda: simulate({"a": METHOD}, world(lambda self, key, theta, n: jnp.zeros(2))), ValueError, "must return samples (n, k)", "(2,)", "n rows"),
-    "a problem misspelled": (lambda: pf.compare("revenu", ["apda"], deployments=10), ValueError, "must be one of", "'revenu'", "did you mean 'revenue'?"),
-    "a method misspelled": (lambda: pf.compare("revenue", ["adpa"], deployments=10), ValueError, "must be among", "'adpa'", "did you mean 'apda'?"),
-    "a method for a function of the problem": (lambda: pf.compare("revenue", [METHOD], deployments=10), TypeError, "functions of the problem", "PrimalDual(", "lambda problem: apda(problem)"),
+    "a problem misspelled": (lambda: pf.compare("revenu", methods=["apda"], deployments=10), ValueError, "must be one of", "'revenu'", "did you mean 'revenue'?"),
+    "a method misspelled": (lambda: pf.compare("revenue", methods=["adpa"], deployments=10), ValueError, "must be among", "'adpa'", "did you mean 'apda'?"),
+    "a method for a function of the problem": (lambda: pf.compare("revenue", methods=[METHOD], deployments=10), TypeError, "functions of the problem", "PrimalDual(", "lambda problem: apda(problem)"),
     "a name in capitals": (lambda: pf.APDA, AttributeError, "has no attribute", "'APDA'", "did you mean 'apda'?"),
     "an array for a dataset": (lambda: pf.plot(np.zeros(3)), ValueError, "`dataset` must be a dataset of `simulate`", "ndarray", "`Study.history`"),
     # Studies in TOML
     "a type misspelled": (lambda: describe(TOML + '[method]\ntype = "adpa"'), pf.SpecError, "method.type: must be one of", "'adpa'", "'apda'"),
     "a key misspelled": (lambda: describe(TOML + '[method]\ntype = "apda"\nstpe = 0.1'), pf.SpecError, "method.stpe: unknown key", "0.1", "did you mean 'step'?"),
     "no method": (lambda: describe(TOML), pf.SpecError, "method", "", "must be given"),
-    "a bracket forgotten": (lambda: describe(TOML + '[method\ntype = "apda"'), pf.SpecError, "the file must be TOML", "line 8", "Expected ']'"),
+    "a bracket forgotten": (lambda: describe(TOML + '[method\ntype = "apda"'), pf.SpecError, "the file is not valid TOML", "line 8", "Expected ']'"),
     "a number in quotes": (lambda: describe(TOML + '[method]\ntype = "apda"\nstep = "0.1"'), pf.SpecError, "method.step", "'0.1'", "must be a number > 0"),
 }  # fmt: skip
 
@@ -192,16 +192,16 @@ def place(tmp_path_factory):
 IN_STUDIES = {
     "name before path": (lambda at: pf.Study.create("eu", f"{at.folder}/x.db", METHOD), ValueError, "`name` must be a plain name", "x.db", "Study.create(path, name, method)"),
     "a study of a problem": (lambda at: pf.Study.create(at.path, "t", PROBLEM), TypeError, "`method` must be a method", "Problem(", "performative.apda(problem)"),
-    "a study that exists": (lambda at: pf.Study.create(at.path, "s", METHOD), pf.StudyError, "`name` must be new", "'s'", "Study.open opens it"),
-    "a file that does not exist": (lambda at: pf.Study.open(at.folder / "none.db", "s", METHOD), pf.StudyError, "must exist", "none.db", "Study.create creates"),
-    "a study that does not exist": (lambda at: pf.Study.open(at.path, "t", METHOD), pf.StudyError, "has no study", "'t'", "but 's'"),
-    "another step": (lambda at: pf.Study.open(at.path, "s", pf.repeated_gradient(PROBLEM, step=0.5)), pf.OtherMethod, "the problem and method it was created with", "given 0.5", "stored 0.005"),
+    "a study that exists": (lambda at: pf.Study.create(at.path, "s", METHOD), pf.StudyError, "`name` must be new", "'s'", "open it with Study.open"),
+    "a file that does not exist": (lambda at: pf.Study.open(at.folder / "none.db", "s", METHOD), pf.StudyError, "does not exist", "none.db", "create a study with Study.create"),
+    "a study that does not exist": (lambda at: pf.Study.open(at.path, "t", METHOD), pf.StudyError, "has no study", "'t'", "it holds 's'"),
+    "another step": (lambda at: pf.Study.open(at.path, "s", pf.repeated_gradient(PROBLEM, step=0.5)), pf.OtherMethod, "the problem and method it was created with", "but got 0.5", "stored 0.005"),
     "a seed of one and a half": (lambda at: pf.Study.create(at.path, "t", METHOD, seed=1.5), ValueError, "`seed`", "1.5", "must be a whole number >= 0"),
     "samples without an axis": (lambda at: at.study.tell(at.open, np.zeros((1, 2))), ValueError, "`samples` must have shape (1, n, k)", "(1, 2)", "samples[None]"),
     "samples that are words": (lambda at: at.study.tell(at.open, [[["a", "b"]]]), ValueError, "`samples` must be numbers", "'a'", "encode words"),
     "a frame of words": (lambda at: at.study.tell(at.open, pd.DataFrame({"a": ["x"]})), ValueError, "only numeric or boolean columns", "'a' of dtype", "encode or drop"),
     "decisions for a deployment": (lambda at: at.study.tell(at.open.decisions, np.zeros((1, 1, 2))), TypeError, "`deployment` must be", "array([[0., 0.]])", "what `ask` returned"),
-    "a deployment that never was": (lambda at: at.study.tell(99, np.zeros((1, 1, 2))), ValueError, "must be one that was asked for", "99", "asked for"),
+    "a deployment that never was": (lambda at: at.study.tell(99, np.zeros((1, 1, 2))), ValueError, "must be the number of a deployment", "99", "no event 99"),
 }  # fmt: skip
 
 
@@ -222,11 +222,11 @@ COMMANDS = {
     "a command misspelled": (["stduy"], "No such command", "'stduy'", "Did you mean 'study'?"),
     "a study's file that does not exist": (
         ["study", "ask", "--store", "none.db"],
-        "must exist",
+        "does not exist",
         "none.db",
         "Study.create",
     ),
-    "results that do not exist": (["plot", "none.nc", "--out", "a.png"], "must be a file", "none.nc", "does not exist"),
+    "results that do not exist": (["plot", "none.nc", "--out", "a.png"], "is not a file", "none.nc", "does not exist"),
     "a problem's file that does not exist": (
         ["check", "none.py"],
         "a Python file that exists",

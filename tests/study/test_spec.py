@@ -90,7 +90,7 @@ reservoir = 2.5
     assert refused.value.lines == [
         "name: must be given",
         "seed: must be a whole number from 0 to 9223372036854775807, but got -1",
-        "nam: unknown key (value 'eu')",
+        "nam: unknown key (value 'eu'); did you mean 'name'?",
         "decisions.lower: must be a number, -inf or a list of them, but got [0.0, 'x']",
         "decisions.upper: must be given",
         "constraints[0].bound: must be a finite number or a list of them, but got nan",
@@ -163,7 +163,7 @@ def test_what_no_decision_can_meet_is_named_beside_the_rest():
     with pytest.raises(SpecError) as refused:
         describe(SPEC.replace("[loss]", double + "[loss]") + start)
     assert refused.value.lines == [
-        "constraints: constraints must have different names, but got ['cap', 'cap']",
+        "constraints: constraints must have different names, but got ['cap', 'cap']; choose others with `name=`",
         "method.start: must lie in the decision set, but got [5.0, 0.0]",
         "method.anchor: must lie in the decision set, but got [-1.0, 1.0]",
     ]

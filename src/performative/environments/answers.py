@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jax import Array
 
+from performative.validation import shown
+
 WorldState: TypeAlias = object
 """The state of a world: any pytree; an empty tuple where there is none."""
 
@@ -27,7 +29,10 @@ def signature_of(environment: Any) -> Signature:
         return environment.signature
     sample = getattr(environment, "sample", None)
     if not callable(sample):
-        raise TypeError(f"`environment` must have sample(key, theta, n), but got {environment!r}")
+        raise TypeError(
+            f"`environment` must have sample(key, theta, n), but got {shown(environment)}; give a world such as "
+            "LocationFamily(base, effect)"
+        )
     names = _names(sample)
     carries_state = "state" in names
     if carries_state != callable(getattr(environment, "init", None)):

@@ -212,7 +212,7 @@ def report_failures(dataset: xr.Dataset, worlds: list[list[World]]) -> None:
             variant, realization = np.argwhere(failed == first)[0]
             step = getattr(worlds[realization % len(worlds)][variant].methods[name], "step", None)
             size = f" (step={float(step):g})" if isinstance(step, float | np.floating) else ""
-            outside = dataset.outside.sel({"algorithm": name}).isel(t=-1).values.reshape(-1)[failed > 0].max()
+            outside = dataset.outside.sel({"algorithm": name}).isel(t=-1).values.reshape(failed.shape)[failed > 0].max()
             probes = (
                 f"probes that left Θ, by up to {outside:.3g}, where the world may not be defined "
                 '(apda(..., probes="inside") keeps them in Θ), '
