@@ -95,7 +95,7 @@ reservoir = 2.5
         "decisions.upper: must be given",
         "constraints[0].bound: must be a finite number or a list of them, but got nan",
         "constraints[1].type: must be one of 'linear', 'quadratic', 'function', but got 'cubic'",
-        "loss.costs: unknown key (value 3)",
+        "loss.costs: unknown key (value 3); did you mean 'cost'?",
         "method.samples: must be a whole number from 1 to 33554432, but got 0",
         "method.reservoir: must be a whole number from 1 to 33554432, but got 2.5",
     ]
