@@ -67,6 +67,7 @@ def test_the_step_named_is_that_of_the_run_that_failed():
     assert (data.failed > 0).values.reshape(2, 2).tolist() == [[False, False], [False, True]]
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # a risk is not convex
 def test_probes_that_leave_the_set_are_measured_and_named():
     """√θ is not defined below 0, where the probes of the paper go."""
     problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum((z - theta) ** 2), pf.Box([0.0], [4.0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import performative as pf
 from performative.numerics.precision import precise
@@ -45,6 +46,7 @@ def test_simulations_record_the_positive_violation():
     assert runs.violation_positive.attrs["long_name"] == "positive violation Σ g(θ_s)⁺/t"
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # a risk is not convex
 def test_instances_that_are_convex_or_not_run_together():
     problem = pf.Problem(lambda t, z: jnp.sum(t**2) - jnp.sum(t * z), pf.Box([-1.0], [1.0]))
     worlds = [pf.LocationFamily(pf.Gaussian([0.3], [1.0]), [[strength]]) for strength in (0.5, 1.5, 1.6)]
