@@ -102,7 +102,7 @@ def test_methods_that_need_a_gradient_refuse_a_loss_without_one(method):
 def test_methods_without_derivatives_take_it_and_the_optimum_is_refused(recwarn):
     """On a Gaussian base the average of a jump is smooth; on samples it is as flat as the loss."""
     problem = pf.Problem(zero_one, BOX)
-    samples = pf.LocationFamily(pf.Empirical([[-0.5, 0.5], [0.5, 1.0], [1.0, 2.0]]), effect=0.1 * np.eye(2))
+    samples = pf.LocationFamily(pf.Empirical([-0.5, 0.5, 1.0]), effect=[[0.1]])
     with pytest.raises(pf.SolverFailed, match=r"the loss must have a gradient, .* smooth surrogate .*ClosedForm"):
         pf.performative_optimum(problem, samples)
     runs = pf.simulate({"two-point": pf.two_point(problem)}, samples, rounds=2, realizations=1)
