@@ -93,7 +93,7 @@ class NotPure(PerformativeError, ValueError):
     ...     best = pf.performative_optimum(problem, Shop())
     ... except pf.NotPure as error:
     ...     print(error)
-    the environment must give the same samples for the same key, but two calls differ: ... HostWorld(sample) ...
+    the environment must give the same samples for the same key, but two calls differ: ...HostWorld(sample) ...
     """
 
 

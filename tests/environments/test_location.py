@@ -63,6 +63,7 @@ def test_functions_are_given_the_arrays_of_jax(name):
     assert np.isfinite(pf.performative_risk(problem, gaussian, theta))
 
 
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # convexity is not proved
 def test_functions_are_given_the_arrays_of_jax_in_simulations():
     loss, shift, rule = EVERYWHERE
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], [2.0, 2.0]), rule)

@@ -55,8 +55,11 @@ class StartsLate(Walker):
 
 
 class DrawsAndForgets(Walker):
+    """Draws only when live: what draws inside a program is refused before it runs."""
+
     def ask(self, state, key):
-        np.random.random()  # noqa: NPY002
+        if not isinstance(state.decision, jax.core.Tracer):
+            np.random.random()  # noqa: NPY002
         return super().ask(state, key)
 
 

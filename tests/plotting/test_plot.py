@@ -44,13 +44,15 @@ def test_the_violation_drawn_is_that_of_the_worst_constraint(runs):
     np.testing.assert_allclose(drawn.get_ydata(), worst)
 
 
-@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_runs_without_constraints_truth_or_variants_are_drawn_too(small):
     _, world, _ = small
 
     class Hidden:
-        def sample(self, key, theta, n):
-            return world.sample(key, theta, n)
+        def init(self, key):
+            return ()
+
+        def sample(self, key, theta, n, state):
+            return world.sample(key, theta, n), state
 
     problem = pf.Problem(lambda theta, z: -(z * theta).sum() + (theta**2).sum(), pf.Box(np.zeros(3), np.ones(3)))
     runs = pf.simulate({"apda": pf.apda(problem, warmup=5)}, Hidden(), rounds=10, realizations=2)

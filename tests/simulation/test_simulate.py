@@ -216,7 +216,8 @@ def test_no_method_but_the_oracle_needs_the_truth(small, reference):
     measured = reference.sel({"algorithm": list(learning)})
     np.testing.assert_allclose(blind.decision, measured.decision, rtol=0, atol=1e-9)
     np.testing.assert_allclose(blind.violation, measured.violation, rtol=0, atol=1e-9)
-    assert np.all(np.isnan(blind.regret))
+    apart = np.abs(blind.regret - measured.regret).isel(t=-1)
+    assert np.all(apart < 5 * blind.regret_error.isel(t=-1) + 1e-3)  # sampled, against a sampled optimum
 
 
 def test_instances_of_their_own_for_each_realization(small):

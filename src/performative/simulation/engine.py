@@ -259,7 +259,8 @@ def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) 
 @jax.jit
 def _snapshot(packed: Packed, runs: Runs, t: Array) -> dict[str, dict[str, Array]]:
     def snapshot(world: World, runs: Runs) -> dict[str, dict[str, Array]]:
-        effect = getattr(world.environment, "effect", None) if world.truth.excess is not None else None
+        known = worlds.knows_risk(world.environment) and world.truth.excess is not None
+        effect = getattr(world.environment, "effect", None) if known else None
         return {name: record(world.truth, run.tally, run.state, effect, t) for name, run in runs.items()}
 
     return over_lanes(snapshot)(packed.unpacked(), runs)
