@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, pytree
 from performative.sets import DecisionSet
 from performative.validation import positive
@@ -87,6 +88,7 @@ class PairInside:
         """One for each coordinate."""
         return dimension
 
+    @in_float64
     def decisions(self, normals: Array, theta: Array) -> Array:
         """θ and the probe."""
         there, back = theta + self.scale * normals, theta - self.scale * normals

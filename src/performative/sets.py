@@ -54,6 +54,7 @@ class DecisionSet:
         gap = np.linalg.norm(point - np.asarray(self.project(point)))
         return bool(gap <= tolerance * max(1.0, float(np.linalg.norm(point))))
 
+    @in_float64
     def distance(self, point: ArrayLike) -> Array:
         """‖point − Π_Θ(point)‖₂, which is 0 inside."""
         point = _floats(point)

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent.parent
 def test_a_former_name_is_answered_with_the_present_one():
     with pytest.raises(AttributeError, match="'repeated_minimisation'; it is now 'repeated_minimization'"):
         performative.repeated_minimisation  # noqa: B018
-    with pytest.raises(AttributeError, match=r"has no attribute 'repeated'$"):
-        performative.repeated  # noqa: B018
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
+        performative.nonsense  # noqa: B018
 
 
 def test_the_version_stands_in_one_place():

@@ -120,7 +120,7 @@ def test_pd_ps_has_the_options_of_apda():
     one, other = (inspect.signature(maker).parameters.values() for maker in (pf.apda, pf.pd_ps))
     assert [str(option) for option in one] == [str(option) for option in other]
     given = {"step": 0.1, "control": 2.0, "estimation_step": 0.3, "warmup": 4, "exploration": 0.5, "start": [0.5, 0.5]}
-    given |= {"recycle": True, "forgetting": 0.9, "samples": 3, "effect": [[0.1, 0.2], [0.3, 0.4]]}
+    given |= {"probes": "inside", "recycle": True, "forgetting": 0.9, "samples": 3, "effect": [[0.1, 0.2], [0.3, 0.4]]}
     given["shift"] = lambda effect, theta: 2.0 * (effect @ theta)
     problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Box(0.0, 1.0))
     assert given.keys() | {"problem"} == inspect.signature(pf.pd_ps).parameters.keys()

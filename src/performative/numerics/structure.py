@@ -25,6 +25,8 @@ def _difference(one: Any, other: Any, path: str) -> str | None:
     if _is_array(one) and _is_array(other):
         shapes = np.shape(one), np.shape(other)
         return None if shapes[0] == shapes[1] else f"{name} has shape {shapes[1]} instead of {shapes[0]}"
+    if isinstance(one, jax.tree_util.Partial) and isinstance(other, jax.tree_util.Partial) and _reads_apart(one, other):
+        return f"{name} is another function; pass its numbers as jax.tree_util.Partial(function, numbers)"
     if type(one) is not type(other):
         return f"{name} has type {_kind(other)} instead of {_kind(one)}"
     ours, theirs = _children(one), _children(other)
@@ -46,6 +48,11 @@ def _difference(one: Any, other: Any, path: str) -> str | None:
     if isinstance(one, jax.tree_util.Partial):
         return f"{name} is another function; pass its numbers as jax.tree_util.Partial(function, numbers)"
     return f"{name} is another object of class {type(one).__name__}"
+
+
+def _reads_apart(one: Any, other: Any) -> bool:
+    """Whether two functions differ in what they are or read, their arguments apart."""
+    return type(one) is not type(other) or one.func is not other.func
 
 
 def _children(node: Any) -> dict[str, Any]:
