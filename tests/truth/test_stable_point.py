@@ -104,18 +104,16 @@ def test_a_world_that_jumps_has_no_stable_point_and_the_error_says_why():
         pf.stable_point(LINE, world)
 
 
-def test_newton_finds_a_stable_point_at_the_end_of_a_valley():
-    """Individuals with logistic utility who move far: the gradient on frozen data is small long before it vanishes."""
+def test_newton_finds_the_stable_point_where_repetition_circles():
+    """Individuals with logistic utility who move far: the data answer more strongly than the decision moves."""
     random = np.random.default_rng(0)
     x = random.normal(size=(300, 3))
     y = (x @ [1.0, -1.0, 0.5] + 0.5 * random.normal(size=300) > 0).astype(float)
-    world = pf.strategic_response(pf.Empirical(np.column_stack([x, y])), ease=8.0, utility="logistic", wanted=1)
+    world = pf.strategic_response(pf.Empirical(np.column_stack([x, y])), ease=30.0, utility="logistic", wanted=1)
     problem = pf.Problem(
         lambda t, z: (z[-1] - z[:-1] @ t[:3] - t[3]) ** 2,
         pf.Ball(5.0),
         [pf.constraints.Linear([1.0, 1.0, 1.0, 0.0], 0.3, name="cap")],
         dimension=4,
     )
-    stable = pf.stable_point(problem, world)
-    assert stable.kkt_residual < 1e-7
-    assert np.linalg.norm(stable.decision) == pytest.approx(5.0)
+    assert pf.stable_point(problem, world).kkt_residual < 1e-7

@@ -23,7 +23,7 @@ from performative.solvers.derivatives import (
     gradient_size,
     normalized,
 )
-from performative.solvers.feasibility import projected, require_feasible
+from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import TOLERANCE, Point, Solution, kkt_residual
 from performative.solvers.minimum import STARTS, best_of_starts, feasible_towards, minimized, smooth_start
 from performative.solvers.natural_map import jump, zero_of_natural_map
@@ -85,7 +85,8 @@ def _fixed_point(
         point = at(REPETITIONS if reason is None else 40)
         accepted = TOLERANCE * max(1.0, float(np.linalg.norm(field(point.decision))))
         if reason is None and not point.residual <= accepted:
-            for begin in _newton_starts(field, problem, theta, point.decision):
+            for other in [point.decision, theta, *spread_of_points(problem, theta, 1)]:
+                begin = feasible_towards(problem, theta, other)
                 newton = zero_of_natural_map(field, problem, begin, accepted)
                 point = min(point, newton, key=lambda one: one.residual)
                 if point.residual <= accepted:
@@ -110,18 +111,6 @@ def _fixed_point(
             break
     gain, point, message = min(attempts, key=lambda item: (item[1].residual > TOLERANCE, item[0]))
     return finished(point, True, f"{message} {gain:.6g}")
-
-
-def _newton_starts(field: Callable[[Floats], Floats], problem: Problem, theta: Floats, reached: Floats) -> list[Floats]:
-    """Where Newton's method begins: where repetition got, far ahead of it, and elsewhere.
-
-    The gradient on frozen data may be small all along a valley, with a stable point only where the valley meets an end of Θ.
-    """
-    slope = field(reached)
-    length = min(problem.decisions.radius, 100.0) / max(float(np.linalg.norm(slope)), 1e-300)
-    ahead = [projected(problem, reached - share * length * slope) for share in (1.0, 0.5)]
-    others = [*ahead, theta, *spread_of_points(problem, theta, 1)]
-    return [reached, *(feasible_towards(problem, theta, other) for other in others)]
 
 
 def _explain(field: Callable[[Floats], Floats], risk: Derivatives, problem: Problem, point: Point) -> None:
