@@ -28,6 +28,7 @@ def test_the_examples_of_the_readme_run_and_print_what_it_says(tmp_path):
     assert ran.stdout.startswith(printed)
 
 
+@pytest.mark.slow
 def test_the_examples_of_worlds_run(tmp_path):
     text = (ROOT / "docs" / "worlds.md").read_text()
     code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))

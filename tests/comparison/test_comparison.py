@@ -46,6 +46,7 @@ def test_what_is_measured_is_what_a_simulation_measures():
     assert float(final["deployments"]) == float(last["deployments"].isel(realization=0))
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_results():
     apart = pf.compare("gaussian-mean", methods=["one-point", "rgd"], deployments=300, realizations=4, workers=2)
     here = pf.compare("gaussian-mean", methods=["one-point", "rgd"], deployments=300, realizations=4)

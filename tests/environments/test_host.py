@@ -61,6 +61,7 @@ def test_a_numpy_simulator_meets_new_noise_in_every_round_and_realization():
     assert np.all(np.isfinite(runs.regret))
 
 
+@pytest.mark.slow
 def test_each_run_has_a_simulator_of_its_own():
     world = pf.HostWorld(Remembering)
     both = pf.simulate(METHODS, world, rounds=8, realizations=3)

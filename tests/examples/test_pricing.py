@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import performative as pf
 
@@ -20,6 +21,7 @@ def loaded(name):
     return module
 
 
+@pytest.mark.slow
 def test_the_pricing_example_resumes_where_it_stopped(tmp_path, monkeypatch, capsys):
     run, world = loaded("run"), loaded("world")
     monkeypatch.setattr(run, "ROUNDS", 15)

@@ -68,6 +68,7 @@ def errors(name, loss, forgetting, rounds):
     return effect, float(np.mean(np.sum((np.asarray(states.decision) - best) ** 2, axis=1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [pytest.param(revenue, marks=pytest.mark.slow), curved])
 def test_safe_apda_that_forgets_follows_an_effect_that_drifts(loss):
     """The effect and the decision are nearer to the truth of today for it, and exploration fades no further."""

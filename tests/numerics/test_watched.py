@@ -126,6 +126,7 @@ def test_a_sweep_over_a_global_comes_out_right_everywhere(monkeypatch):
     np.testing.assert_allclose(stable, [2.0, 3.0], rtol=1e-6)  # θ = scale·(4 − θ)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_a_sweep_of_what_a_world_of_yours_reads_comes_out_right(monkeypatch):
     class World:
@@ -200,6 +201,7 @@ def test_reactions_parameters_and_steps_are_watched(monkeypatch):
         pf.performative_risk(problem, world, [1.0])
 
 
+@pytest.mark.slow
 def test_watched_functions_travel_to_other_processes(monkeypatch):
     scale = np.array([2.0])
     problem = pf.Problem(lambda price, demand: -SCALE * scale[0] * jnp.sum(price * demand), BOX)

@@ -109,6 +109,7 @@ class Plain3:
         return jax.random.normal(key, (n, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_plain_environments_run_in_other_processes():
     problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([0, 0], [5, 5]))

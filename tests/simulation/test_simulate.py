@@ -208,16 +208,16 @@ class SealedTree(Sealed):
 jax.tree_util.register_pytree_node(SealedTree, lambda s: ((s._world,), None), lambda _, c: SealedTree(c[0]))
 
 
-@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
 def test_no_method_but_the_oracle_needs_the_truth(small, reference):
     problem, world, effect = small
     learning = {name: method for name, method in methods(problem, effect).items() if name != "oracle"}
-    blind = pf.simulate(learning, SealedTree(world), rounds=60, realizations=6, seed=3, batch=3)
+    best = pf.performative_optimum(problem, world)
+    blind = pf.simulate(learning, SealedTree(world), rounds=60, realizations=6, seed=3, batch=3, optimum=best)
     measured = reference.sel({"algorithm": list(learning)})
     np.testing.assert_allclose(blind.decision, measured.decision, rtol=0, atol=1e-9)
     np.testing.assert_allclose(blind.violation, measured.violation, rtol=0, atol=1e-9)
     apart = np.abs(blind.regret - measured.regret).isel(t=-1)
-    assert np.all(apart < 5 * blind.regret_error.isel(t=-1) + 1e-3)  # sampled, against a sampled optimum
+    assert np.all(apart < 5 * blind.regret_error.isel(t=-1))
 
 
 def test_instances_of_their_own_for_each_realization(small):
@@ -233,6 +233,7 @@ def test_instances_of_their_own_for_each_realization(small):
         np.testing.assert_allclose(together.regret[0, i], many.regret[0, i], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_global_settings_stay_and_arithmetic_is_float64_under_float32(tmp_path):
     """In a process of its own, since it is about global settings: JAX in float32, strict promotion, another generator."""
     script = textwrap.dedent(

@@ -17,6 +17,7 @@ DRIFT = 0.3 * np.eye(2)
 WORLD = pf.LocationFamily(pf.Gaussian([1.0, 2.0], np.eye(2)), DRIFT)
 
 
+@pytest.mark.slow
 def test_a_start_without_derivatives_is_left():
     """A norm has no gradient at 0, where the search begins."""
     problem = pf.Problem(mean_estimation, SQUARE, lambda t: jnp.linalg.norm(t) - 1)

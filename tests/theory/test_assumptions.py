@@ -25,6 +25,7 @@ def world(dimension=2):
     return pf.LocationFamily(pf.Gaussian(np.zeros(dimension), np.ones(dimension)), 0.1 * np.eye(dimension))
 
 
+@pytest.mark.slow
 def test_the_experiments_fail_the_assumptions_that_they_fail():
     """Slips 13 and 14: −zᵀθ is linear in z; δ = 1 lies below the interval; PR is strongly convex all the same."""
     instance = portfolio.instance(0, 0, 1.0, 1000)

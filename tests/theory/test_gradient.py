@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from theorem_model import EFFECT, SLACK, TARGET, measured, model
@@ -32,6 +33,7 @@ def test_lemma_4_pointwise(seed):
     assert np.linalg.norm(gradient(wrong) - gradient(EFFECT)) <= (first * error + second * error**2) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_printed_gradient_error_is_broken_by_a_run():
     """Slip 11: divided by n, the printed bound falls below what is measured once n is large."""
     constants = model(SLACK)[2]

@@ -98,12 +98,14 @@ def test_the_sensitivity_of_a_quadratic_loss_shows_that_a_stable_point_is_unique
     assert "there may be other" in strong.message
 
 
+@pytest.mark.slow
 def test_a_world_that_jumps_has_no_stable_point_and_the_error_says_why():
     world = pf.Reaction(pf.Gaussian([0.0], [1.0]), lambda theta, z0: z0 + jnp.where(theta > 0.3, -1.0, 1.0))
     with pytest.raises(pf.SolverFailed, match=r"the reaction to the decision is not continuous. At \[0.3\]"):
         pf.stable_point(LINE, world)
 
 
+@pytest.mark.slow
 def test_newton_finds_the_stable_point_where_repetition_circles():
     """Individuals with logistic utility who move far: the data answer more strongly than the decision moves."""
     random = np.random.default_rng(0)
