@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from jax import Array
 
 from performative.errors import NotPure
-from performative.provenance import describe
+from performative.numerics.reads import changes, reading
 
 REMEDY = (
     "draw from the key alone (jax.random.normal(key, …)), or wrap a simulator in NumPy or plain Python as "
@@ -40,17 +38,17 @@ def unchanged(things: Mapping[str, Any], remedy: str = REMEDY) -> Iterator[None]
     if all(getattr(thing, "runs_on_host", False) for thing in things.values()):
         yield
         return
-    before, made_of = global_random(), {name: _made_of(thing) for name, thing in things.items()}
+    before, made_of = global_random(), {name: reading(thing) for name, thing in things.items()}
     yield
     after = global_random()
     for name in before:
         if before[name] != after[name]:
             raise NotPure(f"{_listed(things)} must be pure, but changed the global random state of {name}; {remedy}")
     for name, thing in things.items():
-        different = _difference(made_of[name], _made_of(thing))
-        if different is not None:
+        for path, _, _ in changes(made_of[name], reading(thing)):
+            where = path.removeprefix("class.") or "something that its functions read"
             raise NotPure(
-                f"{name} must be pure, but a call changed {different}: a compiled program would run this once and never "
+                f"{name} must be pure, but a call changed `{where}`: a compiled program would run this once and never "
                 f"again; {remedy}"
             )
 
@@ -76,31 +74,6 @@ def is_own(thing: Any) -> bool:
     cls = type(thing)
     lent = getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
     return not (lent and cls.__module__.startswith("performative."))
-
-
-def _made_of(thing: Any) -> Any:
-    if getattr(thing, "runs_on_host", False):  # a HostWorld may do as it likes
-        return None
-    if not jax.tree_util.all_leaves([thing]) and not is_own(thing):
-        return describe(thing)
-    return describe(getattr(thing, "__dict__", {})) | {"class": describe(type(thing))}
-
-
-def _difference(before: Any, after: Any, path: str = "") -> str | None:
-    """Where two descriptions differ first."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in sorted({*before, *after}, key=str):
-            if name not in before or name not in after:
-                return f"`{path}{name}`"
-            found = _difference(before[name], after[name], f"{path}{name}.")
-            if found is not None:
-                return found
-        return None
-    same = json.dumps(before, default=repr) == json.dumps(after, default=repr)
-    where = path.rstrip(".")
-    if same:
-        return None
-    return "something that its functions read" if where in ("", "class") else f"`{where}`"
 
 
 def _listed(things: Mapping[str, Any]) -> str:
