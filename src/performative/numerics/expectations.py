@@ -151,7 +151,9 @@ class Pattern:
     def compress(self, covariance: Array) -> Array:
         """The entries (colors, k) of a full covariance (k, k) that matter."""
         rows = np.arange(self.seeds.shape[1])
-        return jnp.where(self.felt, jnp.asarray(covariance)[rows, self.partner], 0.0)
+        if isinstance(covariance, np.ndarray):
+            return np.where(self.felt, covariance[rows, self.partner], 0.0)
+        return jnp.where(self.felt, covariance[rows, self.partner], 0.0)
 
     def partners(self, vector: Array) -> Array:
         """The entry (colors, k) of a vector (k,) that meets each row in each color."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -40,7 +39,7 @@ def _is_flat(
     places = tuple(first + place for place in within)  # each argument is one array
     assert len(jax.tree.leaves(arguments)) == len(arguments)
     with precise(), jax.ensure_compile_time_eval():
-        leaves = [jnp.ones(shape, dtype) for shape, dtype in shapes]
+        leaves = [np.ones(shape, dtype) for shape, dtype in shapes]
         program = jax.make_jaxpr(call)(*leaves).jaxpr
         if not _reached(program, [program.invars[first]]):
             return False

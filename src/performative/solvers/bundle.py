@@ -10,7 +10,7 @@ import numpy as np
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.conic import constraint_values, solve
-from performative.solvers.derivatives import Model
+from performative.solvers.derivatives import Model, projected
 from performative.solvers.kkt import Point
 
 
@@ -45,7 +45,7 @@ def minimize_with_kinks(
         limits = [values <= 0 for values in constraint_values(problem, center, x)]
         objective = level + cp.sum_squares(x - center) / (2 * prox)
         solve(cp.Problem(cp.Minimize(objective), [tangents, *limits, *problem.decisions.declare(x)]))
-        candidate = np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float)))
+        candidate = projected(problem, x.value)
         lam = np.maximum(np.concatenate([np.atleast_1d(item.dual_value) for item in limits] or [np.zeros(0)]), 0.0)
         weights = np.maximum(np.atleast_1d(tangents.dual_value), 0.0)
         aggregate = float(weights @ errors)

@@ -22,10 +22,10 @@ from performative.solvers.derivatives import (
     Model,
     constraint_curvature,
     constraint_derivatives,
+    projected,
     require_finite,
     smoothed,
 )
-from performative.solvers.feasibility import projected
 
 
 class Survey(NamedTuple):

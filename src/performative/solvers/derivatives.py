@@ -11,7 +11,9 @@ import numpy as np
 from jax import Array
 
 from performative.numerics.arrays import Floats
+from performative.numerics.precision import in_float64
 from performative.problem import Problem
+from performative.sets import DecisionSet
 
 DecoupledRisk = Callable[..., Array]
 """risk(θ, where): the average loss of θ on the data that the decision `where` induces, which is θ itself by default.
@@ -30,6 +32,28 @@ class Model(NamedTuple):
 
 
 Derivatives = Callable[[Floats], Model]
+
+
+@in_float64
+def projected(problem: Problem, point: Floats) -> Floats:
+    """Π_Θ(point)."""
+    return np.asarray(_jitted_projection(problem.decisions, point))
+
+
+@in_float64
+def constraint_values_at(problem: Problem, theta: Floats) -> Floats:
+    """g(θ)."""
+    return np.asarray(_jitted_g(problem, theta))
+
+
+@jax.jit
+def _jitted_projection(decisions: DecisionSet, point: Array) -> Array:
+    return decisions.project(point)
+
+
+@jax.jit
+def _jitted_g(problem: Problem, theta: Array) -> Array:
+    return problem.g(theta)
 
 
 def model_of(risk: DecoupledRisk, theta: Floats) -> Model:
@@ -136,5 +160,5 @@ def nudged(problem: Problem, theta: Floats, length: float = 1e-9) -> Floats:
     """θ moved into the interior of Θ by about `length` times its size, always in the same direction."""
     size = max(1.0, float(np.linalg.norm(theta)))
     points = theta + size * np.random.default_rng(1).normal(size=(32, theta.shape[0]))
-    inside = np.mean([np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points], axis=0)
+    inside = np.mean([projected(problem, point) for point in points], axis=0)
     return np.asarray(theta + length * (inside - theta))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.errors import InfeasibleProblem, NoStrictlyFeasibleDecision, SolverFailed
@@ -13,6 +11,7 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.problem import Problem
 from performative.solvers.conic import constraint_values, solve
+from performative.solvers.derivatives import constraint_values_at, projected
 from performative.validation import vector
 
 FEASIBLE = 1e-8
@@ -70,23 +69,6 @@ def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None) -> Floa
 
 
 @in_float64
-def projected(problem: Problem, point: Floats) -> Floats:
-    """Π_Θ(point)."""
-    return np.asarray(problem.decisions.project(jnp.asarray(point)))
-
-
-@in_float64
-def constraint_values_at(problem: Problem, theta: Floats) -> Floats:
-    """g(θ)."""
-    return np.asarray(_jitted_g(problem, theta))
-
-
-@jax.jit
-def _jitted_g(problem: Problem, theta: Array) -> Array:
-    return problem.g(theta)
-
-
-@in_float64
 def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
     """The θ ∈ Θ that minimizes max_i g_i(θ); the slack −max_i g_i(θ); and the constraints that limit it.
 
@@ -95,7 +77,7 @@ def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
     import cvxpy as cp
 
     names = problem.constraint_names
-    theta = np.asarray(problem.decisions.project(jnp.zeros(problem.d)))
+    theta = projected(problem, np.zeros(problem.d))
     if not names:
         return theta, np.inf, {}
     bent = any(item.declare(cp.Variable(problem.d)) is None for item in problem.constraints)
@@ -104,7 +86,7 @@ def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
         random = np.random.default_rng(0)
         radius = min(problem.decisions.radius, 10.0)
         points = random.normal(size=(8, theta.shape[0])) * radius
-        starts += [np.asarray(problem.decisions.project(jnp.asarray(point))) for point in points]
+        starts += [projected(problem, point) for point in points]
     best = _slack_from(problem, theta, bent)
     for start in starts[1:]:
         if best[1] <= 0:
@@ -130,7 +112,7 @@ def _slack_from(problem: Problem, theta: Floats, bent: bool) -> tuple[Floats, fl
         bounded = [level >= -1e6]
         proximal = 1e-3 * cp.sum_squares(x - theta) if bent else 0.0
         solve(cp.Problem(cp.Minimize(level + proximal), limits + bounded + problem.decisions.declare(x)))
-        theta = np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float)))
+        theta = projected(problem, x.value)
         weights = np.concatenate([np.atleast_1d(item.dual_value) for item in limits])
         reached = float(np.max(np.asarray(problem.g(jnp.asarray(theta)))))
         improved = reached < best[1] - 1e-10 * max(1.0, abs(best[1]))

@@ -22,6 +22,7 @@ from performative.solvers.derivatives import (
     frozen_model_of,
     gradient_size,
     normalized,
+    projected,
 )
 from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import TOLERANCE, Point, Solution, kkt_residual
@@ -149,7 +150,7 @@ def repeated(risk: Callable[[Floats], Derivatives], problem: Problem, theta: Flo
         if best.residual <= 1e-3 * accepted or (best.residual <= accepted and stalled > 3):
             break
         inputs, outputs = [*inputs[-8:], theta], [*outputs[-8:], minimizer.decision]
-        theta = np.asarray(problem.decisions.project(jnp.asarray(_anderson(inputs, outputs))))
+        theta = projected(problem, _anderson(inputs, outputs))
         if stalled == STALLED and gap > 0:
             change = risk(minimizer.decision)(minimizer.decision).gradient - risk(inputs[-1])(inputs[-1]).gradient
             weight = max(4.0 * weight, float(np.linalg.norm(change)) / gap)

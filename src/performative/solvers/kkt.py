@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, SupportsFloat
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
-from performative.solvers.derivatives import linearized
+from performative.solvers.derivatives import linearized, projected
 
 TOLERANCE = 1e-7
 """The largest KKT residual of an accepted solution, relative to the gradient's usual size."""
@@ -113,6 +112,5 @@ def _numbers(array: Array) -> str:
 def kkt_residual(problem: Problem, theta: Floats, lam: Floats, gradient: Floats) -> float:
     """The largest of ‖θ − Π_Θ(θ − ∇PR − λᵀ∇g)‖, max g⁺ and max |λ g|: zero exactly at a KKT point (λ ≥ 0)."""
     g, jacobian = linearized(problem, theta)
-    moved = problem.decisions.project(jnp.asarray(theta - gradient - lam @ jacobian))
-    stationarity = float(np.linalg.norm(theta - np.asarray(moved)))
+    stationarity = float(np.linalg.norm(theta - projected(problem, theta - gradient - lam @ jacobian)))
     return max(stationarity, float(np.max(g, initial=0.0)), float(np.max(np.abs(lam * g), initial=0.0)))

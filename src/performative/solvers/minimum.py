@@ -28,12 +28,13 @@ from performative.solvers.derivatives import (
     DecoupledRisk,
     Derivatives,
     constraint_derivatives,
+    constraint_values_at,
     gradient_size,
     model_of,
     normalized,
     nudged,
 )
-from performative.solvers.feasibility import FEASIBLE, constraint_values_at, require_feasible
+from performative.solvers.feasibility import FEASIBLE, require_feasible
 from performative.solvers.kkt import TOLERANCE, Point, Solution
 from performative.solvers.sequential import below, minimize
 from performative.solvers.subgradients import with_best_multipliers

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.conic import constraint_values, solve
+from performative.solvers.derivatives import projected
 from performative.solvers.kkt import Point, kkt_residual
 
 STEPS = 40
@@ -38,7 +38,7 @@ def zero_of_natural_map(field: Callable[[Floats], Floats], problem: Problem, the
         moved = False
         while not moved and damping <= 1e8:
             way = np.linalg.solve(jacobian.T @ jacobian + damping * np.eye(len(theta)), -jacobian.T @ gap)
-            there = np.asarray(problem.decisions.project(jnp.asarray(theta + way)))
+            there = projected(problem, theta + way)
             gap_there, lam = _natural_map(field, problem, there)
             moved = bool(np.linalg.norm(gap_there) < (1.0 - 1e-4) * np.linalg.norm(gap))
             damping = max(0.2 * damping, 1e-14) if moved else 4.0 * damping
@@ -64,7 +64,7 @@ def _natural_map(field: Callable[[Floats], Floats], problem: Problem, theta: Flo
     objective = 0.5 * cp.sum_squares(x - theta) + slope @ (x - theta)
     solve(cp.Problem(cp.Minimize(objective), [*limits, *problem.decisions.declare(x)]))
     lam = np.concatenate([np.atleast_1d(item.dual_value) for item in limits] or [np.zeros(0)])
-    return theta - np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float))), np.maximum(lam, 0.0)
+    return theta - projected(problem, x.value), np.maximum(lam, 0.0)
 
 
 def jump(field: Callable[[Floats], Floats], theta: Floats, target: Floats) -> tuple[Floats, float] | None:

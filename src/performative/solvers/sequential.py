@@ -11,14 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.conic import constraint_values, solve, undeclared
-from performative.solvers.derivatives import Model, constraint_curvature, linearized, require_finite
+from performative.solvers.derivatives import (
+    Model,
+    constraint_curvature,
+    constraint_values_at,
+    linearized,
+    projected,
+    require_finite,
+)
 from performative.solvers.kkt import Point, kkt_residual
 
 
@@ -61,7 +67,7 @@ def below(risk: Callable[[Floats], Model], problem: Problem, point: Point) -> Fl
     for direction in vectors.T[values < -1e-9 * max(float(np.max(np.abs(values))), 1e-3)]:
         for length in 2.0 ** np.arange(4, -10, -1):
             for move in (length * direction, -length * direction):
-                there = np.asarray(problem.decisions.project(jnp.asarray(theta + move)))
+                there = projected(problem, theta + move)
                 reached = merit(there, float(risk(there).value))
                 if np.isfinite(reached) and reached < lowest:
                     better, lowest = there, reached
@@ -75,7 +81,7 @@ def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -
     length = 1 / max(float(np.max(np.abs(curvature))), 1e-12)
     for _ in range(100):
         ascent = risk(theta).gradient + lam @ linearized(problem, theta)[1]
-        theta = np.asarray(problem.decisions.project(jnp.asarray(theta - length * ascent)))
+        theta = projected(problem, theta - length * ascent)
         residual = kkt_residual(problem, theta, lam, risk(theta).gradient)
         if not residual < 0.99 * best.residual:
             break
@@ -99,7 +105,7 @@ def subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tu
     limits = [values <= 0 for values in constraint_values(problem, theta, x)]
     solve(cp.Problem(cp.Minimize(objective), limits + problem.decisions.declare(x)))
     duals = np.concatenate([np.atleast_1d(item.dual_value) for item in limits] or [np.zeros(0)])
-    return np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float))), np.maximum(duals, 0.0)
+    return projected(problem, x.value), np.maximum(duals, 0.0)
 
 
 def _line_search(
@@ -133,6 +139,6 @@ def _merit(problem: Problem, lam: Floats) -> Callable[[Floats, float], float]:
     weight = 2.0 * float(np.max(lam, initial=0.0)) + 1.0
 
     def merit(point: Floats, value: float) -> float:
-        return value + weight * float(np.sum(np.maximum(np.asarray(problem.g(jnp.asarray(point))), 0.0)))
+        return value + weight * float(np.sum(np.maximum(constraint_values_at(problem, point), 0.0)))
 
     return merit

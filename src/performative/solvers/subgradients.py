@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.conic import solve
-from performative.solvers.derivatives import Derivatives, linearized
+from performative.solvers.derivatives import Derivatives, linearized, projected
 from performative.solvers.kkt import TOLERANCE, Point, kkt_residual
 
 NEAR = 1e-7
@@ -67,11 +66,11 @@ def _gathered(problem: Problem, risk: Derivatives, theta: Floats, lam: Floats | 
         residual = kkt_residual(problem, theta, fitted, subgradient)
         if residual < best.residual:
             best = Point(theta, fitted, residual)
-        way = np.asarray(problem.decisions.project(jnp.asarray(x.value, dtype=float))) - theta
+        way = projected(problem, x.value) - theta
         length = float(np.linalg.norm(way))
         if best.residual <= 1e-3 * TOLERANCE or not length > 0:
             break
-        ahead = risk(np.asarray(problem.decisions.project(jnp.asarray(theta + near * way / length)))).gradient
+        ahead = risk(projected(problem, theta + near * way / length)).gradient
         if not np.all(np.isfinite(ahead)) or min(np.linalg.norm(ahead - one) for one in gradients) <= 1e-12:
             break
         gradients.append(ahead)

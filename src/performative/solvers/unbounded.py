@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 from performative.errors import SolverFailed, UnboundedProblem
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
 from performative.solvers.conic import constraint_values, solve
-from performative.solvers.derivatives import Derivatives
-from performative.solvers.feasibility import FEASIBLE, constraint_values_at
+from performative.solvers.derivatives import Derivatives, constraint_values_at, projected
+from performative.solvers.feasibility import FEASIBLE
 
 LENGTHS = 10.0 ** np.arange(0, 9)
 """How far along a ray the risk is looked at."""
@@ -56,7 +55,7 @@ def _falls(problem: Problem, risk: Derivatives, theta: Floats, direction: Floats
     """Whether the ray is feasible and every tenfold length lowers the risk by at least half as much as the one before."""
     points = [theta + length * direction for length in LENGTHS]
     for point, length in zip(points, LENGTHS, strict=True):
-        inside = np.linalg.norm(np.asarray(problem.decisions.project(jnp.asarray(point))) - point) <= 1e-9 * length
+        inside = np.linalg.norm(projected(problem, point) - point) <= 1e-9 * length
         if not inside or np.max(constraint_values_at(problem, point), initial=-np.inf) > FEASIBLE * length:
             return False
     values = np.array([float(risk(point).value) for point in [theta, *points]])

@@ -7,6 +7,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.environments.protocol import Environment
@@ -110,7 +111,13 @@ def _sensitivity(risk: TrueRisk) -> float:
     theta, z = jnp.zeros(problem.dimension), jnp.zeros(world.width)
     if polynomial.joint_degree(problem.loss, theta, z) > 2:
         return float("nan")
-    epsilon = np.linalg.norm(jax.jacfwd(lambda theta: world.shift(jnp.asarray(world.effect), theta))(theta), 2)  # type: ignore[attr-defined]
-    beta = np.linalg.norm(jax.jacfwd(jax.grad(problem.loss), argnums=1)(theta, z), 2)
-    gamma = float(np.linalg.eigvalsh(jax.hessian(problem.loss)(theta, z))[0])
+
+    @jax.jit
+    def slopes(theta: Array, z: Array) -> tuple[Array, ...]:
+        reaction = jax.jacfwd(lambda theta: world.shift(jnp.asarray(world.effect), theta))(theta)  # type: ignore[attr-defined]
+        return reaction, jax.jacfwd(jax.grad(problem.loss), argnums=1)(theta, z), jax.hessian(problem.loss)(theta, z)
+
+    reaction, mixed, curvature = map(np.asarray, slopes(theta, z))
+    epsilon, beta = np.linalg.norm(reaction, 2), np.linalg.norm(mixed, 2)
+    gamma = float(np.linalg.eigvalsh(curvature)[0])
     return float(epsilon * beta / gamma) if gamma > 0 else float("nan")
