@@ -38,6 +38,7 @@ def require_key(key: Any) -> None:
         raise TypeError(f"`key` must be a random key, but got {key!r}; write jax.random.key(0)")
 
 
+@functools.partial(jax.jit, static_argnums=2, inline=True)  # traced once for every shape, which takes most of its time
 def normals_from(first: Array, second: Array, size: int) -> Array:
     """√(−2 log u)·sin a with u uniform on (0, 1] and a on [−π/2, π/2): the standard normals (size,) of a key's two words.
 
@@ -53,6 +54,7 @@ def normals_from(first: Array, second: Array, size: int) -> Array:
     return jnp.sqrt(-2.0 * _log(u)) * (angle * _series(_SINE, angle * angle))
 
 
+@functools.partial(jax.jit, inline=True)
 def fold_in(first: Array, second: Array, number: Array) -> tuple[Array, Array]:
     """The two words of `jax.random.fold_in(key, number)`, 0 ≤ number < 2³²: threefry-2x32 of the number (Salmon et al. 2011)."""
     schedule = (first, second, first ^ second ^ np.uint32(0x1BD11BDA))
