@@ -38,7 +38,6 @@ def require_key(key: Any) -> None:
         raise TypeError(f"`key` must be a random key, but got {key!r}; write jax.random.key(0)")
 
 
-@functools.partial(jax.jit, static_argnums=2, inline=True)  # traced once for every shape, which takes most of its time
 def normals_from(first: Array, second: Array, size: int) -> Array:
     """√(−2 log u)·sin a with u uniform on (0, 1] and a on [−π/2, π/2): the standard normals (size,) of a key's two words.
 
@@ -47,6 +46,12 @@ def normals_from(first: Array, second: Array, size: int) -> Array:
     elementwise arithmetic on its own counter, which runs along the lanes of a simulation at a quarter of the cost of
     `jax.random.normal`. Numbers are not drawn in pairs, since taking pairs apart would cost more.
     """
+    if isinstance(first, jax.core.Tracer):
+        return _traced_normals(first, second, size)
+    return _normals(first, second, size)
+
+
+def _normals(first: Array, second: Array, size: int) -> Array:
     start = (first.astype(jnp.uint64) << 32) | second.astype(jnp.uint64)
     counter = start + (2 * jnp.arange(size, dtype=jnp.uint64) + 1) * _GOLDEN
     u = 2.0 - _one_to_two(_mixed(counter))
@@ -54,7 +59,11 @@ def normals_from(first: Array, second: Array, size: int) -> Array:
     return jnp.sqrt(-2.0 * _log(u)) * (angle * _series(_SINE, angle * angle))
 
 
-@functools.partial(jax.jit, inline=True)
+# Within a program that is being traced, a part of it that was traced before is taken over. Outside of one, its operations run one
+# by one: compiled together they may differ in the last bit, depending on how many numbers there are.
+_traced_normals = jax.jit(_normals, static_argnums=2, inline=True)
+
+
 def fold_in(first: Array, second: Array, number: Array) -> tuple[Array, Array]:
     """The two words of `jax.random.fold_in(key, number)`, 0 ≤ number < 2³²: threefry-2x32 of the number (Salmon et al. 2011)."""
     schedule = (first, second, first ^ second ^ np.uint32(0x1BD11BDA))
