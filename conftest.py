@@ -1,14 +1,14 @@
 """What every test shares: settings that make runs repeatable, and a limit on the memory that compiled programs take."""
 
-import ctypes
 import gc
 import os
-import sys
 
 import jax
 import psutil
 import pytest
 from hypothesis import settings
+
+from performative.numerics.memory import give_back
 
 MEMORY = {"limit": 1.5e9}
 """Bytes beyond which a test process lets go of its compiled programs; the cache on disk brings back those it needs again."""
@@ -27,6 +27,5 @@ def limited_memory():
     if process.memory_info().rss > MEMORY["limit"]:
         jax.clear_caches()
         gc.collect()
-        if sys.platform == "linux":
-            ctypes.CDLL(None).malloc_trim(0)
+        give_back()
         MEMORY["limit"] = max(MEMORY["limit"], process.memory_info().rss + 0.3e9)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import jax
 
 from performative.environments.host import HostWorld
+from performative.numerics.memory import give_back
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import make_known
 from performative.simulation.checkpoints import resume, save
@@ -68,6 +69,7 @@ def _run(job: Job, report: Callable[[int], None]) -> Piece:
             recorded.append(batch.snapshot())
     finally:  # done, or interrupted
         save(job, batch, recorded)
+    give_back()
     return recorded
 
 
