@@ -151,3 +151,11 @@ def test_a_solution_reads_well():
     for words in ("decision      [1.]", "risk          5", "multipliers   [4.]", "KKT residual  "):
         assert any(line.strip().startswith(words) for line in lines), text
     assert "the performative risk is convex, since it is quadratic, and so are the constraints" in lines[-1]
+
+
+def test_a_point_that_is_worse_than_one_already_seen_is_no_optimum():
+    willing = np.random.default_rng(0).normal(5.0, 1.0, (1000, 1))
+    world = pf.Reaction(pf.Empirical(willing), lambda price, z: z)
+    problem = pf.Problem(lambda price, z: -price[0] * jnp.where(z[0] > price[0], 1.0, 0.0), pf.Box([0.0], [9.0]))
+    with pytest.raises(pf.SolverFailed, match=r"the risk is lower.*a loss that jumps"):
+        pf.performative_optimum(problem, world)

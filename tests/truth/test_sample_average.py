@@ -94,3 +94,19 @@ def test_a_risk_of_the_wrong_form_is_refused():
 
     with pytest.raises(TypeError, match=r"function of \(theta, where\)"):
         pf.performative_risk(PROBLEM, Wrong(), [3.0])
+
+
+class Poisson:
+    def sample(self, key, theta, n):
+        return jax.random.poisson(key, 100.0 * jnp.exp(-theta[0]), (n, 1)).astype(theta.dtype)
+
+
+@pytest.mark.parametrize(
+    "world", [Poisson(), pf.HostWorld(lambda rng, theta, n: rng.poisson(100.0 * np.exp(-theta[0]), size=n))]
+)
+def test_counts_whose_derivatives_are_wrong_inside_the_set_alone(world):
+    problem = pf.Problem(lambda price, z: -price[0] * z[0], pf.Box([0.0], [5.0]))
+    best = pf.performative_optimum(problem, world, samples=4000)
+    # The risk is −100·p·exp(−p); at both ends of the set its derivative without the reaction is small or right.
+    assert best.risk == pytest.approx(-100.0 / np.e, rel=0.02)
+    assert best.decision[0] == pytest.approx(1.0, abs=0.1)

@@ -29,8 +29,8 @@ Place = tuple[Problem, Any, Solution | None]
 """A problem, its world, and its optimum where one is given."""
 DRAWS = 50_000
 """Samples that an optimum is computed from where the world only samples."""
-ROUNDS = 200
-"""The most rounds, evenly spaced, whose average risk the best fixed decision minimizes."""
+ROUNDS = 1000
+"""The most rounds whose average risk the best fixed decision minimizes; of more, one is drawn from each of as many parts."""
 
 
 class Measures(NamedTuple):
@@ -115,10 +115,12 @@ def _moving(problem: Problem, world: Any, fixed: Solution | None, measures: Meas
         return sample_average_optimum(problem, risk, key, start, again=0) if observed else minimum(problem, risk, start)
 
     last = measures.rounds[-1]
-    grid = np.unique(np.linspace(1, last, min(ROUNDS, last)).round())
+    grid = _grid(last)
     if fixed is None:
         average = changed(at, samples=max(DRAWS // len(grid), 2)) if observed else at
         fixed = _solution(lambda: solve(AverageRisk(average, jnp.asarray(grid)), None), problem)
+    if fixed is not None and len(grid) < last and not fixed.local:
+        fixed = changed(fixed, local=True, message=f"local: best on average over {len(grid)} of {last} rounds")
     if fixed is None:
         return Truth(problem, None, None, observed=observed)
     decisions, start = [], np.asarray(fixed.decision)
@@ -130,6 +132,14 @@ def _moving(problem: Problem, world: Any, fixed: Solution | None, measures: Meas
         decisions.append(start)
     track = Track(as_field(np.asarray(measures.rounds, np.float64)), as_field(np.stack(decisions)))
     return Truth(problem, excess, fixed, track=track, observed=observed)
+
+
+def _grid(last: int) -> Floats:
+    """Rounds 1, …, `last`, or one at random from each of many equal parts: regular ones could keep step with a season."""
+    if last <= ROUNDS:
+        return np.arange(1.0, last + 1.0)
+    ends = np.linspace(1, last + 1, ROUNDS + 1).astype(int)
+    return np.random.default_rng(0).integers(ends[:-1], ends[1:]).astype(float)
 
 
 def _solution(solve: Callable[[], Solution], problem: Problem) -> Solution | None:

@@ -89,7 +89,21 @@ def _minimum(problem: Problem, risk: DecoupledRisk, derivatives: Derivatives, th
             f"local: {reason}; the best of the KKT points reached from {count} of {STARTS + 1} starts and from the best of "
             f"{looked} points"
         )
+    if proof is None:
+        _require_nothing_lower(problem, risk, point.decision, lower)
     return certified(problem, derivatives, point.decision, scale * point.multipliers, proof is None, message)
+
+
+def _require_nothing_lower(problem: Problem, risk: DecoupledRisk, theta: Floats, other: Floats | None) -> None:
+    """Refuse a KKT point θ with a higher risk than another point, from which the search has started too: it went uphill."""
+    if other is None:
+        return
+    (here, there), _ = (np.asarray(part) for part in _looked_at(problem, risk, np.stack([theta, other])))
+    if there < here - 1e-6 * max(1.0, abs(float(here))):
+        raise SolverFailed(
+            f"derivatives lead to {theta} with a risk of {here:.6g}, but the risk is lower, {there:.6g}, at {other}: they do "
+            "not show where it falls, as for a loss that jumps; smooth the loss (a sigmoid for a step)"
+        )
 
 
 def lower_elsewhere(problem: Problem, risk: DecoupledRisk, theta: Floats) -> tuple[Floats | None, int]:
