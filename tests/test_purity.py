@@ -94,3 +94,20 @@ def test_deterministic_worlds_are_pure():
     best = pf.Solution.of(np.array([2.0]), np.zeros(0), -4.0, 0.0, False, "closed form")
     runs = pf.simulate({"rgd": METHOD}, Exact(), rounds=3, realizations=2, optimum=best, samples=2)
     assert np.all(np.isfinite(runs.decision))
+
+
+class IgnoresItsKey:
+    def sample(self, key, theta, n, t):
+        return 4.0 - theta[0] + 0.01 * t + jnp.linspace(-1.0, 1.0, n)[:, None]
+
+
+def test_a_world_with_a_round_that_ignores_its_key_is_refused():
+    with pytest.raises(pf.NotPure, match="draw with its key"):
+        pf.simulate({"rgd": METHOD}, IgnoresItsKey(), rounds=3, realizations=2)
+
+
+def test_a_simulator_with_a_generator_of_its_own_is_refused():
+    own = np.random.default_rng()
+    world = pf.HostWorld(lambda rng, theta, n: 4.0 - theta[0] + own.normal(size=n))
+    with pytest.raises(pf.NotPure, match="two calls differ"):
+        pf.simulate({"rgd": METHOD}, world, rounds=3, realizations=2)

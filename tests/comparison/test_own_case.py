@@ -21,6 +21,9 @@ def test_a_problem_and_a_world_are_compared_directly():
     last = results.isel(point=-1).mean("realization")
     assert float(last.deployed_regret.sel(algorithm="oracle")) < float(last.deployed_regret.sel(algorithm="rgd"))
     assert float(last.stable_distance.sel(algorithm="rgd")) < 0.2  # retraining ends at the stable point
+    assert results.optimum.values == pytest.approx([2.0])
+    assert float(results.optimum_risk) == pytest.approx(-4.0)
+    assert int(results.optimum_local) == 0
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")
@@ -50,6 +53,20 @@ def test_a_resumed_comparison_runs_what_is_missing_and_no_more(tmp_path, monkeyp
     )
     pf.compare(PROBLEM, MARKET, ["rgd"], deployments=50, realizations=2, seed=1, checkpoint=tmp_path)
     assert ran == ["rrm", "rgd"]  # another seed is another run
+
+
+def test_a_drifting_world_is_compared_over_equal_rounds():
+    drifting = pf.Drifting(MARKET, lambda t: {"base.mean": 4.0 + 0.1 * t[None]})
+    with pytest.raises(ValueError, match=r"equal rounds.*`rounds=`"):
+        pf.compare(PROBLEM, drifting, ["rgd", "apda"])
+    methods = {
+        f"{count} samples": lambda problem, n=count: pf.repeated_gradient(problem, step=1e-9, samples=n)
+        for count in (1, 4)
+    }
+    results = pf.compare(PROBLEM, drifting, methods, rounds=20, realizations=2).results["problem"]
+    regret = results.deployed_regret.isel(point=-1, realization=0).values
+    assert regret[0] == pytest.approx(regret[1], abs=1e-6)  # both stay where they are
+    assert results.optimum.values == pytest.approx([0.5 * (4.0 + 0.1 * 10.5)])  # half the mean of the intercepts
 
 
 def test_what_does_not_go_together_is_refused():

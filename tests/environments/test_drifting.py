@@ -86,3 +86,19 @@ def test_a_world_of_your_own_drifts_too():
         key = jax.random.key(0)
         moved = world.sample(key, jnp.ones(1), 3, t=2.0) - world.sample(key, jnp.ones(1), 3, t=0.0)
     np.testing.assert_allclose(moved, 2.0)
+
+
+class Table:
+    """A world that looks up its mean by the round."""
+
+    means = jnp.linspace(4.0, 5.0, 8)
+
+    def sample(self, key, theta, n, t):
+        return self.means[t] - theta[0] + 0.1 * jax.random.normal(key, (n, 1))
+
+
+@pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")
+def test_the_round_is_a_whole_number_everywhere():
+    problem = pf.Problem(lambda price, demand: -price[0] * demand[0], pf.Box([0.0], [5.0]))
+    results = pf.simulate({"rgd": pf.repeated_gradient(problem, step=0.1)}, Table(), rounds=6, realizations=2)
+    assert np.all(np.isfinite(results.regret))

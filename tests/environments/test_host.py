@@ -71,6 +71,12 @@ def test_each_run_has_a_simulator_of_its_own():
     np.testing.assert_array_equal(alone.decision.values, copied.decision.values)
 
 
+def test_simulators_are_let_go_of_when_their_runs_end():
+    world = pf.HostWorld(Remembering)
+    pf.simulate(METHODS, world, rounds=3, realizations=2)
+    assert not world._runs
+
+
 def test_a_simulator_that_remembers_agrees_with_the_same_world_in_jax():
     class Habit:
         def init(self, key):

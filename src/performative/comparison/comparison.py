@@ -16,8 +16,9 @@ import numpy as np
 from performative import __version__, problems
 from performative.comparison.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
 from performative.comparison.kept import Kept
-from performative.comparison.own_case import own_case
+from performative.comparison.own_case import own_case, warn_of_local_optimum
 from performative.comparison.results import Comparison, Record, Skipped, dataset
+from performative.environments.answers import signature_of
 from performative.environments.protocol import Environment, knows_risk
 from performative.errors import LocalOptimumWarning, NonFiniteWarning
 from performative.methods.protocol import require_method
@@ -60,7 +61,7 @@ def compare(
         methods: names of built-in methods, `module:function` for your own, or such functions themselves, each a function of
             the problem that returns a method; or a mapping from names to any of these. All built-in methods by default.
         deployments: how many samples each method may ask the world for, warm-up and probes included.
-        rounds: run this many rounds instead, however many deployments they take.
+        rounds: run this many rounds instead, however many deployments they take; needed where the world takes the round.
         realizations: independent runs; all methods meet the same noise in each.
         seed: the seed of all randomness.
         workers: processes that share the runs. The results do not depend on it, the seconds do.
@@ -70,8 +71,9 @@ def compare(
     Returns:
         For each problem a dataset with dimensions (algorithm, realization, point): `regret`, `violation` (the largest of the
         constraints' averages), `deployed_regret`, `deployed_violation`, `outside` (how far from Θ the farthest deployment
-        was), `distance` to the optimum, `stable_distance` to the stable point, `deployments` (algorithm, point) and `seconds`
-        (algorithm); and which methods could not serve it, and why.
+        was), `distance` to the optimum, `stable_distance` to the stable point, `deployments` (algorithm, point), `seconds`
+        (algorithm) and `optimum`, with its risk, residual and whether it is local; and which methods could not serve it, and
+        why.
 
     >>> import performative as pf
     >>> comparison = pf.compare("revenue", methods=["rgd"], deployments=50, realizations=2)
@@ -84,6 +86,11 @@ def compare(
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
     if rounds is not None:
         rounds = whole("rounds", rounds, 1)
+    elif any(signature_of(case.environment).takes_round for case in cases):
+        raise ValueError(
+            "a world that changes from round to round must be compared over equal rounds, since methods that deploy more "
+            "often in a round would see less of the change; pass `rounds=`"
+        )
     tasks = []
     for case in cases:
         tasks += [Task(case, name, own, deployments, rounds, realizations, seed) for name, own in entrants.items()]
@@ -99,6 +106,8 @@ def compare(
             results[case.name] = dataset(case, records)
             results[case.name].attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
             results[case.name].attrs |= {"deployments": deployments} if rounds is None else {"rounds": rounds}
+            if case.optimum is None and np.any(results[case.name].get("optimum_local", 0)):
+                warn_of_local_optimum("it is the best on average over rounds that were looked at")
     return Comparison(results, [outcome for outcome in outcomes if isinstance(outcome, Skipped)])
 
 
@@ -257,7 +266,9 @@ def _run(task: Task, scale: Scale, checkpoint: Path | None) -> Record | Skipped:
         "distance": np.sqrt(runs["deviation"].values),
         "stable_distance": nowhere if stable is None else np.linalg.norm(decision - stable.decision, axis=-1),
     }
-    return Record(variables, deployments, time.monotonic() - begun)
+    one = runs.isel(realization=0)  # all have the same optimum
+    measured = {str(name): one[name].values for name in one if str(name).startswith("optimum")}
+    return Record(variables, deployments, time.monotonic() - begun, measured)
 
 
 def _simulated(method: Any, task: Task, rounds: list[int], checkpoint: Path | None) -> xr.Dataset:

@@ -44,7 +44,8 @@ class Kept:
         if "skipped" in arrays:
             return Skipped(*(str(part) for part in arrays["skipped"]))
         deployments, seconds = arrays.pop("deployments").tolist(), float(arrays.pop("seconds"))
-        return Record(arrays, deployments, seconds)
+        optimum = {name: arrays.pop(name) for name in list(arrays) if name.startswith("optimum")}
+        return Record(arrays, deployments, seconds, optimum)
 
     def finish(self, outcome: Record | Skipped) -> None:
         """Keep the result, and the checkpoint no longer."""
@@ -53,7 +54,11 @@ class Kept:
         if isinstance(outcome, Skipped):
             arrays = {"skipped": np.asarray(list(outcome))}
         else:
-            arrays = outcome.variables | {"deployments": np.asarray(outcome.deployments), "seconds": outcome.seconds}
+            arrays = (
+                outcome.variables
+                | outcome.optimum
+                | {"deployments": np.asarray(outcome.deployments), "seconds": outcome.seconds}
+            )
         temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
         with temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)

@@ -33,11 +33,7 @@ def own_case(problem: Problem, world: Environment) -> Case:
     problem = with_dimension(problem, environment=world)
     optimum = None if signature.takes_round else performative_optimum(problem, world)
     if optimum is not None and optimum.local:
-        warnings.warn(
-            f"regret is measured against a decision that is not proved to be the best ({optimum.message})",
-            LocalOptimumWarning,
-            stacklevel=caller_level(),
-        )
+        warn_of_local_optimum(optimum.message)
     location = world if isinstance(world, LocationFamily) else None
     structured = location if location is not None and location.dimension is None else None
     family = world if isinstance(world, ParametricFamily) else None
@@ -55,6 +51,15 @@ def own_case(problem: Problem, world: Environment) -> Case:
         family=None if family is None else family.family,
         density=None if family is None else Partial(log_density, family),
         known_effect=None if location is None else np.asarray(location.effect),
+    )
+
+
+def warn_of_local_optimum(reason: str) -> None:
+    """Say that a comparison measures regret against a decision that may not be the best."""
+    warnings.warn(
+        f"regret is measured against a decision that is not proved to be the best ({reason})",
+        LocalOptimumWarning,
+        stacklevel=caller_level(),
     )
 
 

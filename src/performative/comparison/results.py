@@ -55,11 +55,15 @@ class Comparison(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One method on one problem: each variable (realization, point), the deployments at each point, and the seconds it took."""
+    """One method on one problem: each variable (realization, point), the deployments at each point, and the seconds it took.
+
+    `optimum` holds what regret was measured against, under the names of a simulation's dataset.
+    """
 
     variables: dict[str, Floats]
     deployments: list[int]
     seconds: float
+    optimum: dict[str, Floats]
 
 
 def dataset(case: Case, records: Mapping[str, Record]) -> xr.Dataset:
@@ -85,6 +89,8 @@ def dataset(case: Case, records: Mapping[str, Record]) -> xr.Dataset:
         np.stack([filled(np.asarray(record.deployments)) for record in records.values()]),
     )
     variables["seconds"] = (("algorithm",), [record.seconds for record in records.values()])
+    for name, values in next(iter(records.values())).optimum.items():  # the same for all methods
+        variables[name] = (("coordinate",) if name == "optimum" else (), values)
     dataset = xr.Dataset(variables, {"algorithm": list(records)})
     dataset.attrs = {"problem": case.name, "title": case.title, "reference": case.reference}
     dataset = simulated.described(dataset)

@@ -114,6 +114,10 @@ class HostWorld:
         if failure is not None:
             raise SimulatorFailed(f"the simulator failed with {type(failure).__name__}: {failure}") from failure
 
+    def release(self) -> None:
+        """Let go of the simulators of runs that have ended."""
+        self._runs.clear()
+
     def _begin(self, words: Any) -> Floats:
         words = np.asarray(words)
         numbers = np.zeros(words.shape[:-1], np.uint32)

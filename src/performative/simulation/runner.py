@@ -69,6 +69,9 @@ def _run(job: Job, report: Callable[[int], None]) -> Piece:
             recorded.append(batch.snapshot())
     finally:  # done, or interrupted
         save(job, batch, recorded)
+        for world in (world for row in job.worlds for world in row):
+            if isinstance(world.environment, HostWorld):
+                world.environment.release()
     give_back()
     return recorded
 

@@ -103,11 +103,11 @@ def _moving(problem: Problem, world: Any, fixed: Solution | None, measures: Meas
     """The best fixed decision, and the optimum of every recorded round."""
     key = new_key(0)
     if callable(getattr(world, "at", None)) and knows_risk(world.at(1)):
-        at: Any = MovingRisk(problem, world, jnp.ones(()))
+        at: Any = MovingRisk(problem, world, jnp.asarray(1))
         excess: Any = MovingExcess(problem, world)
         observed = False
     else:
-        at = SampledRisk(problem, world, key, jnp.ones(()), DRAWS)
+        at = SampledRisk(problem, world, key, jnp.asarray(1), DRAWS)
         excess = SampledExcess(problem, world, measures.samples)
         observed = True
 
@@ -125,7 +125,7 @@ def _moving(problem: Problem, world: Any, fixed: Solution | None, measures: Meas
         return Truth(problem, None, None, observed=observed)
     decisions, start = [], np.asarray(fixed.decision)
     for t in measures.rounds:
-        found = _solution(lambda: solve(changed(at, t=jnp.asarray(float(t))), start), problem)  # noqa: B023
+        found = _solution(lambda: solve(changed(at, t=jnp.asarray(int(t))), start), problem)  # noqa: B023
         if found is None:
             return Truth(problem, excess, fixed, observed=observed)
         start = np.asarray(found.decision)
@@ -134,12 +134,12 @@ def _moving(problem: Problem, world: Any, fixed: Solution | None, measures: Meas
     return Truth(problem, excess, fixed, track=track, observed=observed)
 
 
-def _grid(last: int) -> Floats:
+def _grid(last: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Rounds 1, …, `last`, or one at random from each of many equal parts: regular ones could keep step with a season."""
     if last <= ROUNDS:
-        return np.arange(1.0, last + 1.0)
+        return np.arange(1, last + 1)
     ends = np.linspace(1, last + 1, ROUNDS + 1).astype(int)
-    return np.random.default_rng(0).integers(ends[:-1], ends[1:]).astype(float)
+    return np.random.default_rng(0).integers(ends[:-1], ends[1:])
 
 
 def _solution(solve: Callable[[], Solution], problem: Problem) -> Solution | None:

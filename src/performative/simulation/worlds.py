@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.environments.answers import answer, initial_state
+from performative.environments.answers import answer, initial_state, signature_of
 from performative.environments.host import HostWorld
 from performative.environments.protocol import Environment, check_fits, knows_risk
 from performative.methods.protocol import Method, MethodState, of_dimension, require_method
@@ -198,6 +198,10 @@ def _check_optimum(optimum: Solution, problem: Problem) -> None:
         )
 
 
+SEVERAL = 8
+"""The least number of samples that show whether a world draws with its key."""
+
+
 def rehearse(method: Method, environment: Environment, name: str = "the method") -> list[int]:
     """How many deployments the first two rounds take; parts that do not fit or are not pure are refused."""
     costs = []
@@ -227,6 +231,8 @@ def rehearse(method: Method, environment: Environment, name: str = "the method")
         if is_own(environment) or isinstance(environment, HostWorld):
             _draw_by_hand(method, environment)
         jax.eval_shape(two_rounds, new_key(0))
+    if isinstance(environment, HostWorld):
+        environment.release()
     return costs
 
 
@@ -236,10 +242,10 @@ def _draw_by_hand(method: Method, environment: Environment) -> None:
     decision, wanted = jax.jit(lambda key: method.ask(method.init(key), key))(key)[0], method.wanted(method.init(key))
 
     def draw(key: Array) -> Array:
-        return answer(environment, key, decision, wanted, 1, initial_state(environment, key))[0]
+        return answer(environment, key, decision, max(wanted, SEVERAL), 1, initial_state(environment, key))[0]
 
-    if isinstance(environment, HostWorld):
-        draw(key)
+    if isinstance(environment, HostWorld) and signature_of(environment).carries_state:
+        draw(key)  # a simulator with a memory may answer differently
     else:
         require_key_decides("the environment", draw, key, jax.random.fold_in(key, 1))
 

@@ -26,7 +26,7 @@ class Point(NamedTuple):
 
 
 class Error(NamedTuple):
-    """How far a decision (in Euclidean distance) and its risk may be off because averages are computed by quadrature.
+    """How far a decision (in Euclidean distance) and its risk may be off because averages are quadratures or means of samples.
 
     Both are 0 where averages are exact. They are estimates from a second rule with other nodes, not bounds.
     """
@@ -97,7 +97,7 @@ class Solution:
         lines.append(f"KKT residual  {float(self.kkt_residual):.1e}")
         if self.error.decision or self.error.risk:
             lines.append(
-                f"quadrature    decision ±{float(self.error.decision):.1e}, risk ±{float(self.error.risk):.1e}"
+                f"accuracy      decision ±{float(self.error.decision):.1e}, risk ±{float(self.error.risk):.1e}"
             )
         if np.isfinite(self.sensitivity):
             lines.append(f"sensitivity   {float(self.sensitivity):.6g}")

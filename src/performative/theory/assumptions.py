@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from performative.numerics.precision import precise
+from performative.solvers.convexity import convex_constraint
 from performative.solvers.derivatives import constraint_curvature
 from performative.theory.evidence import is_proved
 from performative.theory.landscape import STARTS, Landscape
@@ -126,12 +127,11 @@ def _is_positive(values: dict[str, float], evidence: dict[str, str], name: str) 
 
 
 def _convex_constraints(landscape: Landscape) -> tuple[bool | None, str]:
-    import cvxpy as cp
-
-    problem, variable = landscape.problem, cp.Variable(landscape.dimension)
-    undeclared = [item for item in problem.constraints if item.declare(variable) is None]
-    if not undeclared:
-        return True, "each has a convex form" if problem.constraints else "there are none"
+    problem = landscape.problem
+    with precise():
+        proved = all(convex_constraint(problem, item) for item in problem.constraints)
+    if proved:
+        return True, "each is proved convex" if problem.constraints else "there are none"
     count = len(problem.constraint_names)
     worst = math.inf
     with precise():
@@ -141,4 +141,4 @@ def _convex_constraints(landscape: Landscape) -> tuple[bool | None, str]:
                 worst = min(worst, float(np.linalg.eigvalsh(constraint_curvature(problem, theta, weights))[0]))
     if worst < -ZERO:
         return False, f"a Hessian of g has the eigenvalue {worst:.4g}"
-    return None, f"not declared convex; no Hessian at {STARTS} decisions has an eigenvalue below {worst:.2g}"
+    return None, f"not proved convex; no Hessian at {STARTS} decisions has an eigenvalue below {worst:.2g}"

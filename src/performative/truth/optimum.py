@@ -54,7 +54,7 @@ def performative_optimum(
         problem = with_dimension(problem, environment=environment)
         key = new_key(seed)
         require_samples(problem, environment, key)
-        sampled = SampledRisk(problem, as_node(environment), key, jnp.zeros(()), whole("samples", samples, 8))
+        sampled = SampledRisk(problem, as_node(environment), key, jnp.asarray(0), whole("samples", samples, 8))
         return sample_average_optimum(problem, sampled, key, start)
     risk = true_risk(problem, environment)
     solution = minimum(risk.problem, risk, start)

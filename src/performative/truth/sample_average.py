@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -14,15 +16,15 @@ from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import changed
 from performative.problem import Problem
-from performative.solvers.convexity import spread_of_points
-from performative.solvers.derivatives import Model
+from performative.solvers.convexity import spread_of_points, usual_slope
+from performative.solvers.derivatives import Model, model_of, normalized
 from performative.solvers.feasibility import FEASIBLE, require_feasible
 from performative.solvers.kkt import Error, Solution, kkt_residual
-from performative.solvers.minimum import minimum
+from performative.solvers.minimum import minimized, minimum
 from performative.solvers.sequential import subproblem
 from performative.truth.sampled import AverageRisk, SampledRisk
 
-AGAIN = 4
+AGAIN = 8
 """How often the optimum is computed again with other draws; how far these lie apart says how far it may be off."""
 STEP = 0.02
 """The step of finite differences, in units of the size of Θ; the search without derivatives ends a thousand times finer."""
@@ -60,7 +62,7 @@ def sample_average_optimum(
     others = []
     for number in range(again):
         redrawn = _with_key(risk, jax.random.fold_in(key, number + 1))
-        others.append(np.asarray(solve(sampled._replace(risk=redrawn), np.asarray(solution.decision)).decision))
+        others.append(_again(solve, sampled._replace(risk=redrawn), np.asarray(solution.decision)))
     spread = np.std(others, axis=0, ddof=1) if again else np.full(len(theta), np.nan)
     error = float(_standard_error(risk, solution.decision))
     count = _samples(risk)
@@ -71,6 +73,15 @@ def sample_average_optimum(
         message=f"local: sample average over {count} draws, {'with' if solve is _with_derivatives else 'without'} derivatives; "
         f"standard errors: {error:.2g} of the risk, {', '.join(f'{part:.2g}' for part in spread)} of the decision",
     )
+
+
+def _again(solve: Callable[[Sampled, Floats], Solution], sampled: Sampled, theta: Floats) -> Floats:
+    """The optimum of other draws next to θ."""
+    if solve is _without_derivatives:
+        return np.asarray(solve(sampled, theta).decision)
+    derivatives = functools.partial(model_of, sampled.risk)
+    scaled = normalized(derivatives, sampled.problem, usual_slope(derivatives, sampled.problem))
+    return minimized(scaled, sampled.problem, theta)[0].decision
 
 
 def _length(problem: Problem, theta: Floats) -> float:
