@@ -55,6 +55,14 @@ def test_a_resumed_comparison_runs_what_is_missing_and_no_more(tmp_path, monkeyp
     assert ran == ["rrm", "rgd"]  # another seed is another run
 
 
+def test_methods_may_be_given_as_for_a_simulation():
+    methods = {"own": pf.repeated_gradient(PROBLEM, step=0.5), "rgd": "rgd"}
+    compared = pf.compare(PROBLEM, MARKET, methods, deployments=50, realizations=2)
+    assert list(compared.results["problem"].algorithm.values) == ["own", "rgd"]
+    with pytest.raises(TypeError, match=r'names or functions.*write \{"name": method\}'):
+        pf.compare(PROBLEM, MARKET, [methods["own"]])
+
+
 def test_a_drifting_world_is_compared_over_equal_rounds():
     drifting = pf.Drifting(MARKET, lambda t: {"base.mean": 4.0 + 0.1 * t[None]})
     with pytest.raises(ValueError, match=r"equal rounds.*`rounds=`"):

@@ -59,7 +59,8 @@ def compare(
         problem: your own problem, or names of `performative.problems` or `Case`s; all standard problems by default.
         world: the world of your own problem.
         methods: names of built-in methods, `module:function` for your own, or such functions themselves, each a function of
-            the problem that returns a method; or a mapping from names to any of these. All built-in methods by default.
+            the problem that returns a method; or a mapping from names to any of these or to methods, as for `simulate`. All
+            built-in methods by default.
         deployments: how many samples each method may ask the world for, warm-up and probes included.
         rounds: run this many rounds instead, however many deployments they take; needed where the world takes the round.
         realizations: independent runs; all methods meet the same noise in each.
@@ -80,13 +81,13 @@ def compare(
     >>> comparison.results["revenue"].deployed_regret.dims
     ('algorithm', 'realization', 'point')
     """
-    cases = _cases(problem, world)
     entrants = _entrants(methods)
     deployments, realizations = whole("deployments", deployments, 1), whole("realizations", realizations, 2)
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
     if rounds is not None:
         rounds = whole("rounds", rounds, 1)
-    elif any(signature_of(case.environment).takes_round for case in cases):
+    cases = _cases(problem, world)
+    if rounds is None and any(signature_of(case.environment).takes_round for case in cases):
         raise ValueError(
             "a world that changes from round to round must be compared over equal rounds, since methods that deploy more "
             "often in a round would see less of the change; pass `rounds=`"
@@ -164,10 +165,12 @@ def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | N
             entrants[name] = None if name == method else make
         elif callable(method):
             entrants[name] = on_problem(method)
+        elif isinstance(methods, Mapping) and callable(getattr(method, "tell", None)):
+            entrants[name] = on_problem(lambda problem, method=method: method)
         else:
             raise TypeError(
                 f"`methods` must be names or functions of the problem, but got {shown(method)}; "
-                "write lambda problem: apda(problem)"
+                'write {"name": method}'
             )
     return entrants
 
