@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from performative import __version__, problems
-from performative.comparison.contenders import CONTENDERS, Maker, Scale, maker, on_problem, scale_of
+from performative.comparison.contenders import CONTENDERS, Maker, Scale, as_given, maker, on_problem, scale_of
 from performative.comparison.kept import Kept
 from performative.comparison.own_case import own_case, warn_of_local_optimum
 from performative.comparison.results import Comparison, Record, Skipped, dataset
@@ -166,7 +166,7 @@ def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | N
         elif callable(method):
             entrants[name] = on_problem(method)
         elif isinstance(methods, Mapping) and callable(getattr(method, "tell", None)):
-            entrants[name] = on_problem(lambda problem, method=method: method)
+            entrants[name] = as_given(method)
         else:
             raise TypeError(
                 f"`methods` must be names or functions of the problem, but got {shown(method)}; "

@@ -204,3 +204,8 @@ def maker(name: str) -> Maker:
 def on_problem(function: Callable[[Problem], Method]) -> Maker:
     """A contender from a function of the problem alone."""
     return lambda case, scale: function(case.problem)
+
+
+def as_given(method: Method) -> Maker:
+    """A contender that is a method already."""
+    return lambda case, scale: method
