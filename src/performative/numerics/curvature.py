@@ -143,7 +143,7 @@ class _Reader:
         indices = equation.primitive.name in ("gather", "dynamic_slice")
         params = dict(equation.params)
         if equation.primitive.name == "convert_element_type":
-            return parts[0]
+            return parts[0] if jnp.issubdtype(params["new_dtype"], np.inexact) else self._truncated(parts[0])
 
         def moved(fields: list[Any]) -> Any:
             arrays = [fields[0], *operands[1:]] if indices else fields
@@ -162,6 +162,12 @@ class _Reader:
             moved([getattr(part, field) for part in parts]) for field in ("curve", "low", "high", "squares")
         )
         return Shape(curve, low, high, last([part.slope for part in parts]), bend, squares)
+
+    def _truncated(self, part: Shape) -> Shape:
+        """Converted to integers or truth values: a step function, of which only constants stay what they are."""
+        constant, lost = part.curve == CONSTANT, self.unknown(part.curve.shape)
+        slope = np.where(constant[..., None], 0.0, lost.slope)
+        return lost._replace(curve=np.where(constant, CONSTANT, UNKNOWN), slope=slope)
 
     def _add(self, parts: list[Shape], params: Any, operands: Any) -> Shape:
         return _sum(parts, self.size)
