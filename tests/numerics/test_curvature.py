@@ -39,6 +39,7 @@ NOT_CONVEX = {
     "nearest whole number": lambda t, z: t[0] ** 2 - 5.0 * jnp.round(t[0]),
     "sign": lambda t, z: t[0] ** 2 - 5.0 * jnp.sign(t[0]),
     "times a whole number that may be 0": lambda t, z: ((jax.nn.sigmoid(z[0]) + 0.5).astype(int) - 0.5) * jnp.abs(t[0]),
+    "times a softplus above its maximum": lambda t, z: (0.5 - jax.nn.softplus(-jnp.abs(z[0]))) * jnp.abs(t[0]),
     "square of a convex function of any sign": lambda t, z: (jnp.sum(t * t) - 1.0) ** 2,
 }
 

@@ -243,7 +243,8 @@ class _Reader:
         )
 
     def _logaddexp(self, one: Any, other: Any) -> Shape:
-        return self._extreme([self.shape(one), self.shape(other)], CONVEX)
+        largest = self._extreme([self.shape(one), self.shape(other)], CONVEX)
+        return largest._replace(high=largest.high + np.log(2.0))
 
     def _max(self, parts: list[Shape], params: Any, operands: Any) -> Shape:
         return self._extreme(parts, CONVEX)
