@@ -21,6 +21,7 @@ CONVEX = {
     "square root downwards": lambda t, z: -jnp.sqrt(t[0] + 1),
     "exponential and largest": lambda t, z: jnp.exp(t[0] * z[0]) + jnp.max(t),
     "times a whole number of the data": lambda t, z: z[0].astype(int) * t[0] + (z[1] > 0) * t[1],
+    "nothing beside a norm": lambda t, z: jnp.linalg.norm(jnp.concatenate([t[2:], t - z])) + jnp.sum(t[2:] ** 2),
     "squared ramp": lambda t, z: jnp.sum(jax.nn.relu(t - z) ** 2) + jnp.sum(jnp.maximum(jnp.abs(t - z) - 0.1, 0)),
 }
 NOT_CONVEX = {

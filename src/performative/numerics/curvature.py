@@ -151,8 +151,9 @@ class _Reader:
                 return np.asarray(equation.primitive.bind(*(jnp.asarray(array) for array in arrays), **params))
 
         def last(fields: list[Floats]) -> Floats:
-            flat = [field.reshape(*parts[i].curve.shape, -1) for i, field in enumerate(fields)]
-            return np.stack([moved([one[..., k] for one in flat]) for k in range(flat[0].shape[-1])], axis=-1)
+            count = int(np.prod(fields[0].shape[parts[0].curve.ndim :]))  # also of arrays without entries
+            flat = [field.reshape(*parts[i].curve.shape, count) for i, field in enumerate(fields)]
+            return np.stack([moved([one[..., k] for one in flat]) for k in range(count)], axis=-1)
 
         bend = None
         if any(part.bend is not None for part in parts):
