@@ -41,6 +41,7 @@ NOT_CONVEX = {
     "sign": lambda t, z: t[0] ** 2 - 5.0 * jnp.sign(t[0]),
     "times a whole number that may be 0": lambda t, z: ((jax.nn.sigmoid(z[0]) + 0.5).astype(int) - 0.5) * jnp.abs(t[0]),
     "times a softplus above its maximum": lambda t, z: (0.5 - jax.nn.softplus(-jnp.abs(z[0]))) * jnp.abs(t[0]),
+    "saddle in two units": lambda t, z: jnp.abs(z[0]) * (1e9 * t[0] ** 2 - 1e-4 * t[1] ** 2),
     "square of a convex function of any sign": lambda t, z: (jnp.sum(t * t) - 1.0) ** 2,
 }
 

@@ -21,6 +21,7 @@ from jax.extend import core
 from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
+from performative.numerics.definite import is_semidefinite
 from performative.numerics.polynomial import CALLS
 from performative.numerics.precision import in_float64
 
@@ -312,9 +313,7 @@ def _settled(part: Shape) -> Shape:
     """The same with its quadratic part judged and merged into the curvature."""
     if part.bend is None:
         return part
-    values = np.linalg.eigvalsh(part.bend)
-    size = 1e-12 * np.max(np.abs(values), axis=-1, initial=0.0)
-    up, down = values[..., 0] >= -size, values[..., -1] <= size
+    up, down = is_semidefinite(part.bend), is_semidefinite(-part.bend)
     quadratic = np.where(up & down, part.curve, np.where(up, CONVEX, np.where(down, CONCAVE, UNKNOWN)))
     flat = part.curve <= AFFINE
     curve = np.where(flat, quadratic, np.where((quadratic == part.curve) | (up & down), part.curve, UNKNOWN))
