@@ -21,6 +21,8 @@ TABLE = np.arange(5000.0)
 OPTIONS = {"rate": [1.0, 2.0]}
 settings = types.ModuleType("settings_of_a_user")
 settings.RATE = 1.0
+settings.inner = types.ModuleType("settings_of_a_user.inner")
+settings.inner.RATE, settings.inner.outer = 1.0, settings
 
 
 class Plan:
@@ -64,6 +66,10 @@ def closing_over(value):
     return lambda theta, z: jnp.sum(value)
 
 
+def of_a_module(module):
+    return lambda theta, z: module.inner.outer.inner.RATE
+
+
 def change(namespace, name, value):
     return lambda undo: undo.enter_context(pytest.MonkeyPatch.context()).setattr(namespace, name, value, raising=False)
 
@@ -91,6 +97,8 @@ ME = sys.modules[__name__]
         (lambda theta, z: OPTIONS["rate"], put(OPTIONS["rate"], 1), "OPTIONS['rate'][1]"),
         (lambda theta, z: TABLE[0], put(TABLE, 4999), "TABLE"),
         (lambda theta, z: settings.RATE, change(settings, "RATE", 2.0), "settings.RATE"),
+        (lambda theta, z: settings.inner.RATE, change(settings.inner, "RATE", 2.0), "settings.inner.RATE"),
+        (of_a_module(settings), change(settings.inner, "RATE", 2.0), "module.inner.RATE"),
         (PLAN.loss, change(PLAN.inner, "rate", 2.0), "self.inner.rate"),
         (PLAN.loss, put(PLAN.weights, 0), "self.weights"),
         (PLAN.loss, change(Plan, "rate", 2.0), "class.rate"),

@@ -137,11 +137,14 @@ class _Walk:
 
     def inputs(self, function: types.FunctionType) -> tuple[tuple[str, Reading], ...]:
         """What a function reads besides its arguments, by name."""
-        found = [
-            (name, self.of(cell.cell_contents))
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-            if cell != types.CellType()  # a name that is not bound yet
-        ]
+        found: list[tuple[str, Reading]] = []
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if cell == types.CellType():  # a name that is not bound yet
+                continue
+            if isinstance(cell.cell_contents, types.ModuleType):
+                found += self._module(name, cell.cell_contents, _facts(function.__code__).names, set())
+            else:
+                found.append((name, self.of(cell.cell_contents)))
         for name in ("__defaults__", "__kwdefaults__", "__dict__"):
             part = getattr(function, name)
             if part:
@@ -158,11 +161,23 @@ class _Walk:
                 if not hasattr(builtins, name):
                     yield name, "nothing"
             elif isinstance(value, types.ModuleType):
-                if not is_installed(value.__name__):
-                    held = vars(value)
-                    yield from ((f"{name}.{part}", self.of(held[part])) for part in facts.names if part in held)
+                yield from self._module(name, value, facts.names, set())
             elif not _is_of_library(value):
                 yield name, self.of(value)
+
+    def _module(
+        self, path: str, module: types.ModuleType, names: tuple[str, ...], seen: set[int]
+    ) -> Iterator[tuple[str, Reading]]:
+        """What code with these names may read of a module of yours and of those that it holds, each looked at once."""
+        if is_installed(module.__name__) or id(module) in seen:
+            return
+        seen.add(id(module))
+        held = vars(module)
+        for name in names:
+            if isinstance(held.get(name), types.ModuleType):
+                yield from self._module(f"{path}.{name}", held[name], names, seen)
+            elif name in held:
+                yield f"{path}.{name}", self.of(held[name])
 
     def behavior(self, cls: type) -> tuple[tuple[str, Reading], ...]:
         """The functions and the data of a class of yours and of its parents."""
