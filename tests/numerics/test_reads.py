@@ -1,6 +1,7 @@
 """What a function reads is found wherever it is, and a change of it is told by name."""
 
 import contextlib
+import contextvars
 import dataclasses
 import functools
 import sys
@@ -23,6 +24,10 @@ settings = types.ModuleType("settings_of_a_user")
 settings.RATE = 1.0
 settings.inner = types.ModuleType("settings_of_a_user.inner")
 settings.inner.RATE, settings.inner.outer = 1.0, settings
+
+
+LEVEL = contextvars.ContextVar("LEVEL")
+MASKED = np.ma.array(np.arange(3.0))
 
 
 class Plan:
@@ -82,6 +87,15 @@ def put(items, index):
     return mutate
 
 
+def put_level(undo):
+    undo.callback(LEVEL.reset, LEVEL.set(2.0))
+
+
+def put_mask(undo):
+    undo.callback(setattr, MASKED, "mask", False)
+    MASKED.mask = [True, False, False]
+
+
 ME = sys.modules[__name__]
 
 
@@ -106,6 +120,8 @@ ME = sys.modules[__name__]
         (lambda theta, z: PLAN.inner.rate, change(PLAN.inner, "rate", 2.0), "PLAN.inner.rate"),
         (functools.partial(helper), change(ME, "RATE", 2.0), "RATE"),
         (jax.tree_util.Partial(helper), change(ME, "RATE", 2.0), "RATE"),
+        (lambda theta, z: LEVEL.get(), put_level, "LEVEL"),
+        (lambda theta, z: MASKED.sum(), put_mask, "MASKED.mask"),
         (with_defaults, put(TABLE, 0), "['rate']"),
         (closing_over(TABLE), put(TABLE, 0), "value"),
         (lambda theta, z: not_yet, change(ME, "not_yet", 2.0), "not_yet"),  # noqa: F821
@@ -142,6 +158,21 @@ def test_slots_recursion_and_odd_values_are_read():
     for thing in things:
         assert reading(thing) == reading(thing)
     assert reading(Slotted(2.0)) != reading(Slotted(3.0))
+
+
+def test_a_generator_that_moves_on_is_another():
+    def numbers(start):
+        yield start
+        yield from range(3)
+
+    generator = numbers(1.0)
+    found = []
+    for _ in generator:
+        assert reading(generator) == reading(generator)
+        found.append(reading(generator))
+    found.append(reading(generator))
+    assert len(set(found)) == 5  # at each of its four values and at its end
+    assert reading(numbers(1.0)) == reading(numbers(1.0)) != reading(numbers(2.0))
 
 
 def test_reading_stays_cheap():

@@ -7,6 +7,7 @@ program is found by, so that it is never used with other values than those it wa
 from __future__ import annotations
 
 import builtins
+import contextvars
 import dis
 import enum
 import functools
@@ -96,6 +97,9 @@ class _Walk:
     def _inside(self, thing: Any) -> Reading:
         if getattr(thing, "runs_on_host", False):  # a HostWorld is never compiled
             return "host"
+        if isinstance(thing, np.ma.MaskedArray):
+            named = (("data", thing.data), ("mask", np.ma.getmaskarray(thing)), ("fill_value", thing.fill_value))
+            return "masked", tuple((name, self.of(part)) for name, part in named)
         if isinstance(thing, np.ndarray | jax.Array) or hasattr(type(thing), "__array__"):
             return _array(thing)
         if isinstance(thing, dict):
@@ -122,6 +126,10 @@ class _Walk:
             return self.of(thing.func)
         if isinstance(thing, types.ModuleType):
             return _name(thing)
+        if isinstance(thing, contextvars.ContextVar):
+            return "ContextVar", (("", self._current(thing)),)
+        if isinstance(thing, types.GeneratorType):
+            return self._generator(thing)
         if hasattr(thing, "__wrapped__"):  # compiled, say
             return "wrapped", (("", self.of(thing.__wrapped__)),)
         return self._object(thing)
@@ -134,6 +142,21 @@ class _Walk:
                 jax.clear_caches()  # programs of single functions cannot be dropped
             _helpers[function] = result
         return result
+
+    def _current(self, variable: contextvars.ContextVar[Any]) -> Reading:
+        try:
+            return self.of(variable.get())
+        except LookupError:  # it has no value and no default
+            return "nothing"
+
+    def _generator(self, generator: types.GeneratorType[Any, Any, Any]) -> Reading:
+        """How far a generator is, and what it knows there."""
+        frame, code = generator.gi_frame, generator.gi_code
+        kind = f"{code.co_qualname}#{_facts(code).digest}"
+        if frame is None:
+            return kind, (("position", "the end"),)
+        known = (("locals", dict(frame.f_locals)), ("from", generator.gi_yieldfrom))
+        return kind, (("position", str(frame.f_lasti)), *((name, self.of(part)) for name, part in known if part))
 
     def inputs(self, function: types.FunctionType) -> tuple[tuple[str, Reading], ...]:
         """What a function reads besides its arguments, by name."""
