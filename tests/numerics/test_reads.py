@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import gc
 import sys
 import time
 import types
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import performative.numerics.reads as reads_module
 from performative.numerics.pytrees import callable_node
 from performative.numerics.reads import changes, reading, reads
 from performative.numerics.watched import Watched
@@ -148,6 +150,20 @@ def test_values_that_appear_on_first_use_are_no_change():
     plan.loss(None, None)
     assert "lazy" in vars(plan)
     assert reads(plan.loss) == before
+    plan.lazy = 5.0
+    assert [name for name, _, _ in changes(before, reads(plan.loss))] == ["self.lazy"]
+    plan.lazy = 2.0
+    assert reads(plan.loss) == before
+
+
+def test_the_first_values_of_cached_properties_are_forgotten_with_their_object():
+    plan, count = Plan(), len(reads_module._cached)
+    plan.loss(None, None)
+    reading(plan)
+    assert len(reads_module._cached) == count + 1
+    del plan.me, plan
+    gc.collect()
+    assert len(reads_module._cached) <= count
 
 
 def test_slots_recursion_and_odd_values_are_read():

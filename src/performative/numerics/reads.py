@@ -98,8 +98,8 @@ class _Walk:
         if getattr(thing, "runs_on_host", False):  # a HostWorld is never compiled
             return "host"
         if isinstance(thing, np.ma.MaskedArray):
-            named = (("data", thing.data), ("mask", np.ma.getmaskarray(thing)), ("fill_value", thing.fill_value))
-            return "masked", tuple((name, self.of(part)) for name, part in named)
+            masked = (("data", thing.data), ("mask", np.ma.getmaskarray(thing)), ("fill_value", thing.fill_value))
+            return "masked", tuple((name, self.of(part)) for name, part in masked)
         if isinstance(thing, np.ndarray | jax.Array) or hasattr(type(thing), "__array__"):
             return _array(thing)
         if isinstance(thing, dict):
@@ -225,7 +225,7 @@ class _Walk:
         values = (
             (name, self.of(value))
             for name, value in held.items()
-            if not isinstance(getattr(cls, name, None), functools.cached_property)  # it appears when it is first used
+            if not isinstance(getattr(cls, name, None), functools.cached_property) or _reassigned(thing, name, value)
         )
         return cls.__name__, (*mine, *values)
 
@@ -242,6 +242,21 @@ _MACHINERY = {"__dict__", "__weakref__", "__doc__", "__module__", "__slots__", "
 }
 _helpers: weakref.WeakKeyDictionary[types.FunctionType, Reading] = weakref.WeakKeyDictionary()
 _codes: dict[int, _Facts] = {}
+_cached: dict[int, tuple[weakref.ref[Any], dict[str, Reading]]] = {}
+"""The first values of cached properties, by the id of their object."""
+
+
+def _reassigned(thing: Any, name: str, value: Any) -> bool:
+    """Whether a cached property, which appears when it is first used, has another number or array now than at first."""
+    if not isinstance(value, int | float | complex | str | np.generic | np.ndarray | jax.Array):
+        return False  # objects may grow as they are used
+    key = id(thing)
+    if key not in _cached:
+        if not hasattr(thing, "__weakref__"):
+            return False
+        _cached[key] = (weakref.ref(thing, lambda _: _cached.pop(key, None)), {})
+    now = reading(value)
+    return bool(_cached[key][1].setdefault(name, now) != now)
 
 
 def _facts(code: types.CodeType) -> _Facts:
