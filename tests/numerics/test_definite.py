@@ -32,3 +32,5 @@ def test_between_the_two_lies_rounding():
     rounded = np.diag([1.0, -1e-17])
     assert not is_semidefinite(rounded)
     assert not is_indefinite(rounded)
+    assert is_indefinite(np.diag([0.0, -1e-17]))
+    assert not is_indefinite(np.diag([0.0, -1e-17]), 1.0)

@@ -62,3 +62,13 @@ def test_a_large_unit_hides_no_small_curvature():
         assert "not convex: its Hessian has the eigenvalue -0.0002" in optimum.message
     bent = pf.Problem(mean_estimation, pf.Ball(2.0), lambda t: 1e12 * t[0] ** 2 - 1e-2 * t[1] ** 2 - 1.0, dimension=2)
     assert "constraint g1 is not convex" in pf.performative_optimum(bent, world).message
+
+
+def test_curvature_that_cancels_up_to_rounding_proves_and_refutes_nothing():
+    """−θᵀ(z + Aθ) + θᵀAθ = −θᵀz is linear, though its Hessian, averaged over nodes, has eigenvalues like −1e-17."""
+    effect = 0.2 * np.random.default_rng(0).normal(size=(4, 4))
+    world = pf.LocationFamily(pf.Gaussian(np.ones(4), np.eye(4)), effect)
+    problem = pf.Problem(lambda t, z: -t @ z + t @ jnp.asarray(effect) @ t, pf.Ball(2.0))
+    optimum = pf.performative_optimum(problem, world)
+    np.testing.assert_allclose(optimum.decision, np.ones(4), atol=1e-9)
+    assert optimum.message.startswith("global")

@@ -30,7 +30,7 @@ def is_semidefinite(matrices: Floats) -> NDArray[np.bool]:
     return np.asarray(possible & (least >= -_ROUNDING))
 
 
-def is_indefinite(matrix: Any) -> bool:
-    """Whether a matrix (d, d) has a negative eigenvalue beyond the rounding of its largest number."""
-    rounding = 8 * np.finfo(float).eps * len(matrix) * float(np.max(np.abs(matrix), initial=0.0))
+def is_indefinite(matrix: Any, size: float = 0.0) -> bool:
+    """Whether a matrix (d, d) has a negative eigenvalue beyond the rounding of its largest number, or of one of this size."""
+    rounding = 8 * np.finfo(float).eps * len(matrix) * float(np.max(np.abs(matrix), initial=size))
     return not bool(is_semidefinite(matrix + rounding * np.eye(len(matrix))))

@@ -60,19 +60,19 @@ def proof_of_convexity(
 ) -> str | None:
     """Why the problem is convex, or None where that is not proved.
 
-    A quadratic risk has one Hessian, whose eigenvalues decide. Any other is convex if its integrand is, for every individual, by
-    the rules of composition; with `frozen`, on data that do not react. Constraints are convex by their type, by their Hessian
+    A quadratic risk has one Hessian, whose eigenvalues tell. Any risk is convex if its integrand is, for every individual, by the
+    rules of composition; with `frozen`, on data that do not react. Constraints are convex by their type, by their Hessian
     if they are quadratic, or by the same rules.
     """
     theta = np.zeros(problem.d)
-    if survey.quadratic:
-        if not is_semidefinite(survey.models[0].hessian):
-            return None
+    if survey.quadratic and is_semidefinite(survey.models[0].hessian):
         why = "it is quadratic"
-    else:
-        if not _convex_integrand(risk, theta, frozen):
-            return None
+    elif _convex_integrand(
+        risk, theta, frozen
+    ):  # also of a quadratic risk: the rules know coefficients that cancel exactly
         why = "it is built by rules that keep convexity"
+    else:
+        return None
     for item in problem.constraints:
         if not _convex_constraint(problem, item):
             return None
@@ -135,7 +135,7 @@ def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Fl
 def not_convex(problem: Problem, survey: Survey, name: str, scale: float) -> str | None:
     """Why the problem is not convex, or None: the risk or a constraint curves downward or has a kink that does."""
     if survey.quadratic:
-        reason = _indefinite(name, survey.models[0].hessian)
+        reason = _indefinite(name, survey.models[0].hessian, scale)
     else:
         reason = bent_downward(name, [model.hessian for model in survey.models], scale)
     if reason is None and not survey.quadratic:
@@ -147,7 +147,7 @@ def not_convex(problem: Problem, survey: Survey, name: str, scale: float) -> str
             break
         label, alone = f"constraint {problem.constraint_names[index]}", np.eye(len(problem.constraint_names))[index]
         curvatures = [constraint_curvature(problem, point, alone) for point in points]
-        reason = _indefinite(label, curvatures[0]) if len(points) == 1 else bent_downward(label, curvatures, 0.0)
+        reason = _indefinite(label, curvatures[0], 0.0) if len(points) == 1 else bent_downward(label, curvatures, 0.0)
         if reason is None and len(points) > 1:
             g, jacobians = (
                 np.stack(part) for part in zip(*(constraint_derivatives(problem, p) for p in points), strict=True)
@@ -156,9 +156,9 @@ def not_convex(problem: Problem, survey: Survey, name: str, scale: float) -> str
     return reason
 
 
-def _indefinite(name: str, hessian: Floats) -> str | None:
-    """Why a quadratic function is not convex, or None; its Hessian is exact up to rounding."""
-    if not is_indefinite(hessian):
+def _indefinite(name: str, hessian: Floats, scale: float) -> str | None:
+    """Why a quadratic function is not convex, or None; its Hessian is exact up to rounding, its gradient of size `scale`."""
+    if not is_indefinite(hessian, scale):
         return None
     lowest = min(float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[0]), float(np.min(np.diagonal(hessian))))
     return f"{name} is not convex: its Hessian has the eigenvalue {lowest:.6g}"
