@@ -47,6 +47,14 @@ class CountsInAGlobal:
         return 4.0 - theta[0] + 0.0 * COUNTER[0] + jax.random.normal(key, (n, 1))
 
 
+class AdvancesAGenerator:
+    def __init__(self):
+        self.days = (day for day in range(1000))
+
+    def sample(self, key, theta, n):
+        return 4.0 - theta[0] + 0.0 * next(self.days) + jax.random.normal(key, (n, 1))
+
+
 class FrozenNoise:
     def sample(self, key, theta, n):
         return 4.0 - theta[0] + jnp.asarray(np.random.default_rng(0).normal(size=(n, 1)))
@@ -60,6 +68,7 @@ class FrozenNoise:
         (OwnGenerator, "two calls differ"),
         (CountsCalls, "changed `calls`"),
         (CountsInAGlobal, r"changed `sample.COUNTER\[0\]`"),
+        (AdvancesAGenerator, "changed `days"),
         (FrozenNoise, "two keys gave the same"),
     ],
 )

@@ -20,6 +20,8 @@ CONVEX = {
     "quartic": lambda t, z: jnp.sum((t - z - DRIFT @ t) ** 4),
     "square root downwards": lambda t, z: -jnp.sqrt(t[0] + 1),
     "exponential and largest": lambda t, z: jnp.exp(t[0] * z[0]) + jnp.max(t),
+    "times a whole number of the data": lambda t, z: z[0].astype(int) * t[0] + (z[1] > 0) * t[1],
+    "nothing beside a norm": lambda t, z: jnp.linalg.norm(jnp.concatenate([t[2:], t - z])) + jnp.sum(t[2:] ** 2),
     "squared ramp": lambda t, z: jnp.sum(jax.nn.relu(t - z) ** 2) + jnp.sum(jnp.maximum(jnp.abs(t - z) - 0.1, 0)),
 }
 NOT_CONVEX = {
@@ -32,6 +34,14 @@ NOT_CONVEX = {
     "times a number of unknown sign": lambda t, z: z[0] * jnp.exp(t[0]),
     "tanh": lambda t, z: jnp.tanh(t[0]),
     "narrow bump": lambda t, z: (t[0] - z[0]) ** 2 - jnp.exp(-(((t[0] - 0.3) / 0.01) ** 2)),
+    "whole part": lambda t, z: (t[0] - z[0]) ** 2 - 5 * t[0].astype(int),
+    "truth of a number": lambda t, z: t[0] ** 2 - 5.0 * t[0].astype(bool),
+    "floor": lambda t, z: t[0] ** 2 - 5.0 * jnp.floor(t[0]),
+    "nearest whole number": lambda t, z: t[0] ** 2 - 5.0 * jnp.round(t[0]),
+    "sign": lambda t, z: t[0] ** 2 - 5.0 * jnp.sign(t[0]),
+    "times a whole number that may be 0": lambda t, z: ((jax.nn.sigmoid(z[0]) + 0.5).astype(int) - 0.5) * jnp.abs(t[0]),
+    "times a softplus above its maximum": lambda t, z: (0.5 - jax.nn.softplus(-jnp.abs(z[0]))) * jnp.abs(t[0]),
+    "saddle in two units": lambda t, z: jnp.abs(z[0]) * (1e9 * t[0] ** 2 - 1e-4 * t[1] ** 2),
     "square of a convex function of any sign": lambda t, z: (jnp.sum(t * t) - 1.0) ** 2,
 }
 

@@ -21,6 +21,7 @@ from jax.extend import core
 from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
+from performative.numerics.definite import is_semidefinite
 from performative.numerics.polynomial import CALLS
 from performative.numerics.precision import in_float64
 
@@ -143,7 +144,7 @@ class _Reader:
         indices = equation.primitive.name in ("gather", "dynamic_slice")
         params = dict(equation.params)
         if equation.primitive.name == "convert_element_type":
-            return parts[0]
+            return parts[0] if jnp.issubdtype(params["new_dtype"], np.inexact) else self._truncated(parts[0])
 
         def moved(fields: list[Any]) -> Any:
             arrays = [fields[0], *operands[1:]] if indices else fields
@@ -151,8 +152,9 @@ class _Reader:
                 return np.asarray(equation.primitive.bind(*(jnp.asarray(array) for array in arrays), **params))
 
         def last(fields: list[Floats]) -> Floats:
-            flat = [field.reshape(*parts[i].curve.shape, -1) for i, field in enumerate(fields)]
-            return np.stack([moved([one[..., k] for one in flat]) for k in range(flat[0].shape[-1])], axis=-1)
+            count = int(np.prod(fields[0].shape[parts[0].curve.ndim :]))  # also of arrays without entries
+            flat = [field.reshape(*parts[i].curve.shape, count) for i, field in enumerate(fields)]
+            return np.stack([moved([one[..., k] for one in flat]) for k in range(count)], axis=-1)
 
         bend = None
         if any(part.bend is not None for part in parts):
@@ -162,6 +164,12 @@ class _Reader:
             moved([getattr(part, field) for part in parts]) for field in ("curve", "low", "high", "squares")
         )
         return Shape(curve, low, high, last([part.slope for part in parts]), bend, squares)
+
+    def _truncated(self, part: Shape) -> Shape:
+        """Converted to integers or truth values: a step function, of which only constants stay what they are."""
+        constant, lost = part.curve == CONSTANT, self.unknown(part.curve.shape)
+        slope = np.where(constant[..., None], 0.0, lost.slope)
+        return lost._replace(curve=np.where(constant, CONSTANT, UNKNOWN), slope=slope)
 
     def _add(self, parts: list[Shape], params: Any, operands: Any) -> Shape:
         return _sum(parts, self.size)
@@ -237,7 +245,8 @@ class _Reader:
         )
 
     def _logaddexp(self, one: Any, other: Any) -> Shape:
-        return self._extreme([self.shape(one), self.shape(other)], CONVEX)
+        largest = self._extreme([self.shape(one), self.shape(other)], CONVEX)
+        return largest._replace(high=largest.high + np.log(2.0))
 
     def _max(self, parts: list[Shape], params: Any, operands: Any) -> Shape:
         return self._extreme(parts, CONVEX)
@@ -304,9 +313,7 @@ def _settled(part: Shape) -> Shape:
     """The same with its quadratic part judged and merged into the curvature."""
     if part.bend is None:
         return part
-    values = np.linalg.eigvalsh(part.bend)
-    size = 1e-12 * np.max(np.abs(values), axis=-1, initial=0.0)
-    up, down = values[..., 0] >= -size, values[..., -1] <= size
+    up, down = is_semidefinite(part.bend), is_semidefinite(-part.bend)
     quadratic = np.where(up & down, part.curve, np.where(up, CONVEX, np.where(down, CONCAVE, UNKNOWN)))
     flat = part.curve <= AFFINE
     curve = np.where(flat, quadratic, np.where((quadratic == part.curve) | (up & down), part.curve, UNKNOWN))

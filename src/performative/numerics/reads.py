@@ -7,6 +7,7 @@ program is found by, so that it is never used with other values than those it wa
 from __future__ import annotations
 
 import builtins
+import contextvars
 import dis
 import enum
 import functools
@@ -96,6 +97,9 @@ class _Walk:
     def _inside(self, thing: Any) -> Reading:
         if getattr(thing, "runs_on_host", False):  # a HostWorld is never compiled
             return "host"
+        if isinstance(thing, np.ma.MaskedArray):
+            masked = (("data", thing.data), ("mask", np.ma.getmaskarray(thing)), ("fill_value", thing.fill_value))
+            return "masked", tuple((name, self.of(part)) for name, part in masked)
         if isinstance(thing, np.ndarray | jax.Array) or hasattr(type(thing), "__array__"):
             return _array(thing)
         if isinstance(thing, dict):
@@ -122,6 +126,10 @@ class _Walk:
             return self.of(thing.func)
         if isinstance(thing, types.ModuleType):
             return _name(thing)
+        if isinstance(thing, contextvars.ContextVar):
+            return "ContextVar", (("", self._current(thing)),)
+        if isinstance(thing, types.GeneratorType):
+            return self._generator(thing)
         if hasattr(thing, "__wrapped__"):  # compiled, say
             return "wrapped", (("", self.of(thing.__wrapped__)),)
         return self._object(thing)
@@ -135,13 +143,31 @@ class _Walk:
             _helpers[function] = result
         return result
 
+    def _current(self, variable: contextvars.ContextVar[Any]) -> Reading:
+        try:
+            return self.of(variable.get())
+        except LookupError:  # it has no value and no default
+            return "nothing"
+
+    def _generator(self, generator: types.GeneratorType[Any, Any, Any]) -> Reading:
+        """How far a generator is, and what it knows there."""
+        frame, code = generator.gi_frame, generator.gi_code
+        kind = f"{code.co_qualname}#{_facts(code).digest}"
+        if frame is None:
+            return kind, (("position", "the end"),)
+        known = (("locals", dict(frame.f_locals)), ("from", generator.gi_yieldfrom))
+        return kind, (("position", str(frame.f_lasti)), *((name, self.of(part)) for name, part in known if part))
+
     def inputs(self, function: types.FunctionType) -> tuple[tuple[str, Reading], ...]:
         """What a function reads besides its arguments, by name."""
-        found = [
-            (name, self.of(cell.cell_contents))
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-            if cell != types.CellType()  # a name that is not bound yet
-        ]
+        found: list[tuple[str, Reading]] = []
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if cell == types.CellType():  # a name that is not bound yet
+                continue
+            if isinstance(cell.cell_contents, types.ModuleType):
+                found += self._module(name, cell.cell_contents, _facts(function.__code__).names, set())
+            else:
+                found.append((name, self.of(cell.cell_contents)))
         for name in ("__defaults__", "__kwdefaults__", "__dict__"):
             part = getattr(function, name)
             if part:
@@ -158,11 +184,23 @@ class _Walk:
                 if not hasattr(builtins, name):
                     yield name, "nothing"
             elif isinstance(value, types.ModuleType):
-                if not is_installed(value.__name__):
-                    held = vars(value)
-                    yield from ((f"{name}.{part}", self.of(held[part])) for part in facts.names if part in held)
+                yield from self._module(name, value, facts.names, set())
             elif not _is_of_library(value):
                 yield name, self.of(value)
+
+    def _module(
+        self, path: str, module: types.ModuleType, names: tuple[str, ...], seen: set[int]
+    ) -> Iterator[tuple[str, Reading]]:
+        """What code with these names may read of a module of yours and of those that it holds, each looked at once."""
+        if is_installed(module.__name__) or id(module) in seen:
+            return
+        seen.add(id(module))
+        held = vars(module)
+        for name in names:
+            if isinstance(held.get(name), types.ModuleType):
+                yield from self._module(f"{path}.{name}", held[name], names, seen)
+            elif name in held:
+                yield f"{path}.{name}", self.of(held[name])
 
     def behavior(self, cls: type) -> tuple[tuple[str, Reading], ...]:
         """The functions and the data of a class of yours and of its parents."""
@@ -187,7 +225,7 @@ class _Walk:
         values = (
             (name, self.of(value))
             for name, value in held.items()
-            if not isinstance(getattr(cls, name, None), functools.cached_property)  # it appears when it is first used
+            if not isinstance(getattr(cls, name, None), functools.cached_property) or _reassigned(thing, name, value)
         )
         return cls.__name__, (*mine, *values)
 
@@ -204,6 +242,21 @@ _MACHINERY = {"__dict__", "__weakref__", "__doc__", "__module__", "__slots__", "
 }
 _helpers: weakref.WeakKeyDictionary[types.FunctionType, Reading] = weakref.WeakKeyDictionary()
 _codes: dict[int, _Facts] = {}
+_cached: dict[int, tuple[weakref.ref[Any], dict[str, Reading]]] = {}
+"""The first values of cached properties, by the id of their object."""
+
+
+def _reassigned(thing: Any, name: str, value: Any) -> bool:
+    """Whether a cached property, which appears when it is first used, has another number or array now than at first."""
+    if not isinstance(value, int | float | complex | str | np.generic | np.ndarray | jax.Array):
+        return False  # objects may grow as they are used
+    key = id(thing)
+    if key not in _cached:
+        if not hasattr(thing, "__weakref__"):
+            return False
+        _cached[key] = (weakref.ref(thing, lambda _: _cached.pop(key, None)), {})
+    now = reading(value)
+    return bool(_cached[key][1].setdefault(name, now) != now)
 
 
 def _facts(code: types.CodeType) -> _Facts:

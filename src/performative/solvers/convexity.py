@@ -14,6 +14,7 @@ from performative.constraints import Constraint
 from performative.numerics import polynomial
 from performative.numerics.arrays import Floats
 from performative.numerics.curvature import is_convex
+from performative.numerics.definite import is_indefinite, is_semidefinite
 from performative.problem import Problem
 from performative.solvers.conic import undeclared
 from performative.solvers.derivatives import (
@@ -59,19 +60,19 @@ def proof_of_convexity(
 ) -> str | None:
     """Why the problem is convex, or None where that is not proved.
 
-    A quadratic risk has one Hessian, whose eigenvalues decide. Any other is convex if its integrand is, for every individual, by
-    the rules of composition; with `frozen`, on data that do not react. Constraints are convex by their type, by their Hessian
+    A quadratic risk has one Hessian, whose eigenvalues tell. Any risk is convex if its integrand is, for every individual, by the
+    rules of composition; with `frozen`, on data that do not react. Constraints are convex by their type, by their Hessian
     if they are quadratic, or by the same rules.
     """
     theta = np.zeros(problem.d)
-    if survey.quadratic:
-        if bent_downward(name, [survey.models[0].hessian], scale) is not None:
-            return None
+    if survey.quadratic and is_semidefinite(survey.models[0].hessian):
         why = "it is quadratic"
-    else:
-        if not _convex_integrand(risk, theta, frozen):
-            return None
+    elif _convex_integrand(
+        risk, theta, frozen
+    ):  # also of a quadratic risk: the rules know coefficients that cancel exactly
         why = "it is built by rules that keep convexity"
+    else:
+        return None
     for item in problem.constraints:
         if not convex_constraint(problem, item):
             return None
@@ -98,7 +99,7 @@ def convex_constraint(problem: Problem, item: Constraint) -> bool:
     if polynomial.degree(item, theta) <= 2:
         rows = np.eye(len(item.names))
         hessians = [np.asarray(jax.hessian(lambda theta, row=row: jnp.sum(row * item(theta)))(theta)) for row in rows]
-        return bent_downward("", hessians, 0.0) is None
+        return bool(np.all(is_semidefinite(np.stack(hessians))))
     return is_convex(item, theta)
 
 
@@ -134,8 +135,10 @@ def spread_of_points(problem: Problem, theta: Floats, pairs: int = 4) -> list[Fl
 
 def not_convex(problem: Problem, survey: Survey, name: str, scale: float) -> str | None:
     """Why the problem is not convex, or None: the risk or a constraint curves downward or has a kink that does."""
-    hessians = [model.hessian for model in survey.models[: 1 if survey.quadratic else None]]
-    reason = bent_downward(name, hessians, scale)
+    if survey.quadratic:
+        reason = _indefinite(name, survey.models[0].hessian, scale)
+    else:
+        reason = bent_downward(name, [model.hessian for model in survey.models], scale)
     if reason is None and not survey.quadratic:
         values, gradients = (np.stack(part) for part in list(zip(*survey.models, strict=True))[:2])
         reason = _above_chord(name, survey.points, values, gradients)
@@ -144,7 +147,8 @@ def not_convex(problem: Problem, survey: Survey, name: str, scale: float) -> str
         if reason is not None:
             break
         label, alone = f"constraint {problem.constraint_names[index]}", np.eye(len(problem.constraint_names))[index]
-        reason = bent_downward(label, [constraint_curvature(problem, point, alone) for point in points], 0.0)
+        curvatures = [constraint_curvature(problem, point, alone) for point in points]
+        reason = _indefinite(label, curvatures[0], 0.0) if len(points) == 1 else bent_downward(label, curvatures, 0.0)
         if reason is None and len(points) > 1:
             g, jacobians = (
                 np.stack(part) for part in zip(*(constraint_derivatives(problem, p) for p in points), strict=True)
@@ -153,8 +157,19 @@ def not_convex(problem: Problem, survey: Survey, name: str, scale: float) -> str
     return reason
 
 
+def _indefinite(name: str, hessian: Floats, scale: float) -> str | None:
+    """Why a quadratic function is not convex, or None; its Hessian is exact up to rounding, its gradient of size `scale`."""
+    if not is_indefinite(hessian, scale):
+        return None
+    lowest = min(float(np.linalg.eigvalsh((hessian + hessian.T) / 2)[0]), float(np.min(np.diagonal(hessian))))
+    return f"{name} is not convex: its Hessian has the eigenvalue {lowest:.6g}"
+
+
 def bent_downward(name: str, hessians: list[Floats], scale: float) -> str | None:
-    """Why the Hessians show that a function is not convex, or None; its gradient is of size `scale`."""
+    """Why Hessians at some points show that a function is not convex, or None; its gradient is of size `scale`.
+
+    They are averages over nodes and not exact, so that a small negative eigenvalue shows nothing.
+    """
     lowest = min(float(np.linalg.eigvalsh((h + h.T) / 2)[0]) for h in hessians)
     if lowest < -1e-9 * max(float(np.max(np.abs(hessians))), 1e-3 * scale):
         return f"{name} is not convex: its Hessian has the eigenvalue {lowest:.6g}"
