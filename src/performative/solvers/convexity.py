@@ -73,7 +73,7 @@ def proof_of_convexity(
             return None
         why = "it is built by rules that keep convexity"
     for item in problem.constraints:
-        if not _convex_constraint(problem, item):
+        if not convex_constraint(problem, item):
             return None
     return f"{name} is convex, since {why}" + (", and so are the constraints" if problem.constraints else "")
 
@@ -88,7 +88,8 @@ def _convex_integrand(risk: DecoupledRisk, theta: Floats, frozen: bool) -> bool:
     return is_convex(lambda theta, z0: integrand(theta, theta, z0), theta, z0)
 
 
-def _convex_constraint(problem: Problem, item: Constraint) -> bool:
+def convex_constraint(problem: Problem, item: Constraint) -> bool:
+    """Whether a constraint is proved convex: by its type, by its Hessian if it is quadratic, or by the rules of composition."""
     import cvxpy as cp
 
     if item.declare(cp.Variable(problem.dimension)) is not None:
