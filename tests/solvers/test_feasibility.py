@@ -8,7 +8,7 @@ import pytest
 
 import performative as pf
 from performative import constraints
-from performative.solvers.feasibility import largest_slack, strictly_feasible
+from performative.solvers.feasibility import largest_slack, require_feasible, strictly_feasible
 
 
 def loss(theta, z):
@@ -158,3 +158,27 @@ def test_what_was_not_found_is_not_said_not_to_exist():
 def test_the_anchor_of_a_safe_method_is_found_far_away():
     anchor = strictly_feasible(problem(distance(5.0), pf.Box([-10.0] * 2, [10.0] * 2)))
     np.testing.assert_allclose(anchor, [5.0, 5.0], atol=1e-4)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("decisions", [SQUARE, pf.Reals(2)], ids=["square", "plane"])
+def test_a_conflict_in_small_numbers_is_a_conflict(decisions, declared):
+    """θ₁ ≤ −0.5 and θ₁ ≥ 0.25, both multiplied by a small number, so that the smallest max g is tiny."""
+    size = 1e-9
+    pair = [
+        constraints.Linear([size, 0.0], -0.5 * size, name="low"),
+        constraints.Linear([-size, 0.0], -0.25 * size, name="high"),
+    ]
+    function = constraints.Function(lambda t: size * jnp.array([t[0] + 0.5, 0.25 - t[0]]), ["low", "high"])
+    with pytest.raises(pf.InfeasibleProblem, match="must exist") as caught:
+        require_feasible(problem([*(pair if declared else [function]), IDLE], decisions))
+    assert set(caught.value.conflicting) == {"low", "high"}
+    assert caught.value.violation == pytest.approx(0.375 * size, rel=0.5)
+
+
+def test_a_single_feasible_decision_in_small_numbers_is_found():
+    rules = [
+        constraints.Linear([1e-9, 0.0], 0.5e-9, name="low"),
+        constraints.Linear([-1e-9, 0.0], -0.5e-9, name="high"),
+    ]
+    np.testing.assert_allclose(require_feasible(problem(rules))[0], 0.5, atol=1e-6)

@@ -53,7 +53,23 @@ def require_feasible(problem: Problem, start: ArrayLike | None = None) -> Floats
     found = largest_slack(problem)
     if found.slack < -FEASIBLE:
         raise InfeasibleProblem(-found.slack, found.blocking, found.proved)
-    return found.decision
+    if found.slack >= 0:
+        return found.decision
+    # A violation within rounding for a slope of one may be a large one for a constraint that is written in small numbers.
+    units = _slopes(problem, [theta, found.decision])
+    if np.all(units == 1.0):
+        return found.decision
+    closer = largest_slack(problem, units)
+    if closer.slack < -FEASIBLE:
+        raise InfeasibleProblem(-found.slack, closer.blocking, closer.proved)
+    return closer.decision
+
+
+@in_float64
+def _slopes(problem: Problem, points: list[Floats]) -> Floats:
+    """The steepest slope of each constraint at these points, at most 1, and 1 where it has none."""
+    slopes = np.max([np.linalg.norm(linearized(problem, point)[1], axis=1) for point in points], axis=0)
+    return np.where(slopes > 0, np.minimum(slopes, 1.0), 1.0)
 
 
 @in_float64
@@ -146,7 +162,9 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats) ->
         program += [cp.norm(x - theta, 2) <= radius] if bent else []
         bounds = _over_units(problem, x, units, top)
         for rows, offsets in tangents if bent else []:
-            bounds.append((np.flatnonzero(mark), (rows / units[mark, None]) @ x + offsets / units[mark] <= top))
+            bounds.append(
+                (np.flatnonzero(mark).tolist(), (rows / units[mark, None]) @ x + offsets / units[mark] <= top)
+            )
         root = _root(constraint_curvature(problem, theta, weights * mark / units)) if bent else np.zeros((1, problem.d))
         bend = 0.5 * cp.sum_squares(root @ (x - theta)) if np.any(root) else 0.0
         try:
@@ -182,11 +200,11 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats) ->
     return _Found(theta, level, weights, False)
 
 
-def _over_units(problem: Problem, x: Variable, units: Floats, top: Variable) -> list[tuple[Floats, Any]]:
+def _over_units(problem: Problem, x: Variable, units: Floats, top: Variable) -> list[tuple[list[int], Any]]:
     """g_i(x) / unit_i ≤ top for the constraints with a convex form, each with the places of its values."""
     bounds, row = [], 0
     for item in problem.constraints:
-        places = np.arange(row, row + len(item.names))
+        places = list(range(row, row + len(item.names)))
         row += len(item.names)
         declared = item.declare(x)
         if declared is not None:
