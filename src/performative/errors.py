@@ -123,6 +123,8 @@ class SimulatorFailed(PerformativeError, RuntimeError):
 class UnboundedProblem(SolverFailed, ValueError):
     """The risk falls without end along the ray from `start` in `direction`, so that nothing is best.
 
+    The ray was followed for `length`.
+
     >>> import performative as pf
     >>> from performative.losses import Revenue
     >>> market = pf.LocationFamily(pf.Gaussian([4.0], [[0.1]]), effect=[[0.0]])
@@ -133,11 +135,12 @@ class UnboundedProblem(SolverFailed, ValueError):
     [1.]
     """
 
-    def __init__(self, name: str, direction: Any, start: Any) -> None:
-        self.direction, self.start = direction, start
+    def __init__(self, name: str, direction: Any, start: Any, length: float) -> None:
+        self.direction, self.start, self.length = direction, start, length
         super().__init__(
             f"{name} must be bounded below on the feasible decisions, but falls without end from {start} in the direction "
-            f"{direction.round(6)}; bound the decision there, by a decision set such as performative.Box or by a constraint"
+            f"{direction.round(6)}, as far as {length:g}; bound the decision there, by a decision set such as performative.Box "
+            "or by a constraint"
         )
 
 
