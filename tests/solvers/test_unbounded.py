@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -64,6 +65,26 @@ def test_what_is_bounded_far_away_is_not_called_unbounded(loss, rules):
     with precise():
         assert not _falls(problem, risk, np.zeros(1), np.ones(1))
         assert _falls(pf.Problem(loss, HALF_LINE), risk, np.zeros(1), np.ones(1)) == (rules is not None)
+
+
+@pytest.mark.parametrize(
+    ("loss", "decisions"),
+    [
+        (lambda t, z: jnp.exp(-0.001 * t[0]), HALF_LINE),
+        (lambda t, z: 1.0 + jnp.exp(-t[0]), HALF_LINE),
+        (lambda t, z: jax.nn.softplus(-t[0]), pf.Reals(1)),
+    ],
+    ids=["slow", "to one", "softplus"],
+)
+def test_a_least_value_that_is_not_attained_is_not_global(loss, decisions):
+    found = pf.performative_optimum(pf.Problem(loss, decisions), LINE)
+    assert found.scope == "local"
+    assert "keeps falling, and its least value may not be attained" in found.message
+
+
+def test_a_flat_direction_does_not_refute_an_optimum():
+    problem = pf.Problem(lambda t, z: jnp.abs(t[0] + t[1] - z[0]), pf.Reals(2), pf.constraints.Linear([1.0, 1.0], -3.0))
+    assert pf.performative_optimum(problem, STILL).scope == "global"
 
 
 def test_the_message_says_how_far_a_ray_was_followed():

@@ -14,6 +14,7 @@ from performative.solvers.convexity import usual_slope
 from performative.solvers.derivatives import (
     Derivatives,
     constraint_derivatives,
+    constraint_values_at,
     normalized,
     projected,
 )
@@ -48,6 +49,26 @@ def require_bounded(problem: Problem, risk: Derivatives, theta: Floats, name: st
             f"at the edge, at last in the direction {toward.round(6)}; bound the decision there, by a decision set such as "
             "performative.Box or by a constraint"
         )
+
+
+def lower_beyond(problem: Problem, risk: Derivatives, theta: Floats, start: Floats, slope: float) -> Floats | None:
+    """A feasible decision far beyond θ whose risk is lower, or None: then no minimum is attained at θ.
+
+    Beyond means on from `start` through θ, or along an axis; `slope` is the usual size of the gradient, for what is rounding.
+    """
+    if np.isfinite(problem.decisions.radius):
+        return None
+    value, size = float(risk(theta).value), max(1.0, float(np.linalg.norm(theta)))
+    onward = theta - start
+    axes = [sign * axis for axis in np.eye(problem.d) for sign in (1, -1)]
+    for direction in [onward / np.linalg.norm(onward), *axes] if np.any(onward) else axes:
+        for length in (size, 10 * size):
+            point = projected(problem, theta + length * direction)
+            rounding = 1e-15 * (abs(value) + slope * length)
+            outside = np.max(constraint_values_at(problem, point), initial=-np.inf) > 0
+            if not outside and np.linalg.norm(point - theta) >= 0.5 * length and risk(point).value < value - rounding:
+                return point
+    return None
 
 
 def _directions(problem: Problem, risk: Derivatives, theta: Floats) -> list[Floats]:
