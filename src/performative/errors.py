@@ -25,6 +25,8 @@ class PerformativeError(Exception):
 class InfeasibleProblem(PerformativeError, ValueError):
     """No decision in Θ meets all constraints; `violation` is the smallest max_i g_i, `conflicting` the constraints behind it.
 
+    Where the constraints are not `proved` convex, none was found, and `violation` is the smallest max_i g_i that was found.
+
     >>> import performative as pf
     >>> from performative.losses import Revenue
     >>> at_least = pf.constraints.Linear([-1.0], -6.0, name="price of at least 6")
@@ -35,13 +37,14 @@ class InfeasibleProblem(PerformativeError, ValueError):
     1.0 ['price of at least 6']
     """
 
-    def __init__(self, violation: float, conflicting: dict[str, float]) -> None:
-        self.violation = violation
-        self.conflicting = conflicting
+    def __init__(self, violation: float, conflicting: dict[str, float], proved: bool = True) -> None:
+        self.violation, self.conflicting, self.proved = violation, conflicting, proved
         names = ", ".join(conflicting)
+        smallest = "the smallest max g(θ)" if proved else "none was found: the smallest max g(θ) of the search"
+        remedy = "" if proved else "; if you know a decision that meets them, pass it as `start`"
         super().__init__(
-            f"a decision in the set with g(θ) <= 0 must exist, but the smallest max g(θ) is {violation:.6g}; in conflict "
-            f"(with each other or with the decision set): {names}. Loosen their bounds or enlarge the set"
+            f"a decision in the set with g(θ) <= 0 must exist, but {smallest} is {violation:.6g}; in conflict "
+            f"(with each other or with the decision set): {names}. Loosen their bounds or enlarge the set{remedy}"
         )
 
 
@@ -59,10 +62,11 @@ class NoStrictlyFeasibleDecision(PerformativeError, ValueError):
     0.0 ['at most 2', 'at least 2']
     """
 
-    def __init__(self, slack: float, blocking: dict[str, float]) -> None:
-        self.slack, self.blocking = slack, blocking
+    def __init__(self, slack: float, blocking: dict[str, float], proved: bool = True) -> None:
+        self.slack, self.blocking, self.proved = slack, blocking, proved
+        largest = "the largest slack" if proved else "none was found: the largest slack of the search"
         super().__init__(
-            "a decision in the set with g(θ) < 0 must exist for a method that explores safely, but the largest slack is "
+            f"a decision in the set with g(θ) < 0 must exist for a method that explores safely, but {largest} is "
             f"{slack:.6g}; limited by: {', '.join(blocking)}"
         )
 
@@ -119,6 +123,8 @@ class SimulatorFailed(PerformativeError, RuntimeError):
 class UnboundedProblem(SolverFailed, ValueError):
     """The risk falls without end along the ray from `start` in `direction`, so that nothing is best.
 
+    The ray was followed for `length`.
+
     >>> import performative as pf
     >>> from performative.losses import Revenue
     >>> market = pf.LocationFamily(pf.Gaussian([4.0], [[0.1]]), effect=[[0.0]])
@@ -129,11 +135,12 @@ class UnboundedProblem(SolverFailed, ValueError):
     [1.]
     """
 
-    def __init__(self, name: str, direction: Any, start: Any) -> None:
-        self.direction, self.start = direction, start
+    def __init__(self, name: str, direction: Any, start: Any, length: float) -> None:
+        self.direction, self.start, self.length = direction, start, length
         super().__init__(
             f"{name} must be bounded below on the feasible decisions, but falls without end from {start} in the direction "
-            f"{direction.round(6)}; bound the decision there, by a decision set such as performative.Box or by a constraint"
+            f"{direction.round(6)}, as far as {length:g}; bound the decision there, by a decision set such as performative.Box "
+            "or by a constraint"
         )
 
 

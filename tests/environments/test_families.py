@@ -50,6 +50,25 @@ def test_gradients_are_right_at_the_ends_of_the_parameter(family, ends):
             assert float(slope(jnp.array([end]))[0]) == pytest.approx(3.0)
 
 
+def test_a_solution_outside_of_the_family_is_refused():
+    """Between the decisions that are looked at first, the probability may leave [0, 1]; at the solution it may not."""
+
+    def parameter(p):
+        return 1.0 - p / 4.0 + 2.0 * jnp.exp(-(((p - 1.37) / 0.01) ** 2))
+
+    world, prices = pf.ParametricFamily(pf.Bernoulli(), parameter), pf.Box([0.0], [4.0])
+    message = r"must lie in \[0, 1\], but is .* at the decision \[1.3.*leave such decisions out"
+    with pytest.raises(ValueError, match=message):
+        pf.performative_optimum(pf.Problem(lambda p, z: -p[0] * z[0], prices), world)
+    with pytest.raises(ValueError, match=message):
+        pf.stable_point(pf.Problem(lambda p, z: (p[0] - z[0]) ** 2 + 2.575 * p[0], prices), world, start=[1.37])
+
+
+def test_a_solution_at_the_end_of_the_family_is_not_refused_for_rounding():
+    world = pf.ParametricFamily(pf.Bernoulli(), lambda p: 1.0 - p / 4.0)
+    world.check_solution(pf.Problem(lambda p, z: -p[0] * z[0], pf.Box([0.0], [4.0])), np.array([4.0 + 1e-9]))
+
+
 def test_discrete_densities_know_their_outcomes():
     coin, count = pf.Bernoulli(), pf.Poisson(most=60)
     with precise():

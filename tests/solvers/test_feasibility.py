@@ -8,6 +8,7 @@ import pytest
 
 import performative as pf
 from performative import constraints
+from performative.solvers.feasibility import largest_slack, require_feasible, strictly_feasible
 
 
 def loss(theta, z):
@@ -102,3 +103,82 @@ def test_a_feasible_set_away_from_the_start_is_found():
     assert abs(optimum.decision[0]) == pytest.approx(1.0, abs=1e-5)
     quartic = pf.Problem(loss, pf.Box([-3.0], [3.0]), lambda theta: 1.0 - theta**4)
     assert pf.performative_optimum(quartic, world, start=[-2.0]).local
+
+
+def distance(center):
+    return lambda theta: jnp.sum((theta - center) ** 2) - 1.0
+
+
+@pytest.mark.parametrize(
+    ("decisions", "rule", "expected"),
+    [
+        (pf.Box([-10.0] * 2, [10.0] * 2), distance(5.0), [5 - np.sqrt(0.5)] * 2),
+        (pf.Box([-10.0] * 2, [10.0] * 2), distance(2.0), [2 - np.sqrt(0.5)] * 2),
+        (pf.Box([-1e4], [1e4]), distance(500.0), [499.0]),
+        (pf.Reals(1), distance(500.0), [499.0]),
+    ],
+    ids=["disk", "near disk", "far", "far on the line"],
+)
+def test_a_convex_feasible_set_is_found_wherever_it_is(decisions, rule, expected):
+    d = len(expected)
+    world = pf.LocationFamily(pf.Gaussian(np.zeros(d), np.ones(d)), np.zeros((d, d)))
+    optimum = pf.performative_optimum(pf.Problem(loss, decisions, rule), world)
+    np.testing.assert_allclose(optimum.decision, expected, rtol=1e-6)
+    assert optimum.scope == "global"
+
+
+def test_slack_is_the_largest_there_is():
+    rules = [constraints.Function(distance(5.0), "disk"), constraints.Linear([1.0, 0.0], 3.0, name="left")]
+    curved = problem(rules, pf.Box([-10.0] * 2, [10.0] * 2))
+    found = largest_slack(curved)
+    # At (x, 5) the two are equal: (x − 5)² − 1 = x − 3.
+    x = (11 - np.sqrt(121 - 4 * 27)) / 2
+    assert found.proved
+    assert found.slack == pytest.approx(-(x - 3), abs=1e-7)
+    np.testing.assert_allclose(found.decision, [x, 5.0], atol=1e-3)
+    assert set(found.blocking) == {"disk", "left"}
+
+
+def test_a_kink_does_not_stop_the_search():
+    """max |θ_i − c_i| has kinks along the diagonals through c, where one tangent alone leads nowhere."""
+    kinked = problem(lambda t: jnp.max(jnp.abs(t - jnp.array([5.0, 3.0]))) - 0.01, pf.Box([-10.0] * 2, [10.0] * 2))
+    found = largest_slack(kinked)
+    assert found.slack == pytest.approx(0.01, abs=1e-7)
+
+
+def test_what_was_not_found_is_not_said_not_to_exist():
+    """2 + sin 4θ is at least 1 everywhere, but that is not proved."""
+    with pytest.raises(
+        pf.InfeasibleProblem, match=r"none was found: the smallest .* is 1; .* pass it as `start`"
+    ) as caught:
+        pf.performative_optimum(problem(lambda theta: 2.0 + jnp.sin(4.0 * theta[0])), WORLD)
+    assert not caught.value.proved
+
+
+def test_the_anchor_of_a_safe_method_is_found_far_away():
+    anchor = strictly_feasible(problem(distance(5.0), pf.Box([-10.0] * 2, [10.0] * 2)))
+    np.testing.assert_allclose(anchor, [5.0, 5.0], atol=1e-4)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("decisions", [SQUARE, pf.Reals(2)], ids=["square", "plane"])
+def test_a_conflict_in_small_numbers_is_a_conflict(decisions, declared):
+    """θ₁ ≤ −0.5 and θ₁ ≥ 0.25, both multiplied by a small number, so that the smallest max g is tiny."""
+    size = 1e-9
+    pair = [
+        constraints.Linear([size, 0.0], -0.5 * size, name="low"),
+        constraints.Linear([-size, 0.0], -0.25 * size, name="high"),
+    ]
+    function = constraints.Function(lambda t: size * jnp.array([t[0] + 0.5, 0.25 - t[0]]), ["low", "high"])
+    with pytest.raises(pf.InfeasibleProblem, match="must exist") as caught:
+        require_feasible(problem([*(pair if declared else [function]), IDLE], decisions))
+    assert set(caught.value.conflicting) == {"low", "high"}
+    assert caught.value.violation == pytest.approx(0.375 * size, rel=0.5)
+
+
+def test_a_single_feasible_decision_in_small_numbers_is_found():
+    rules = [
+        constraints.Linear([1e-9, 0.0], 0.5e-9, name="low"),
+        constraints.Linear([-1e-9, 0.0], -0.5e-9, name="high"),
+    ]
+    np.testing.assert_allclose(require_feasible(problem(rules))[0], 0.5, atol=1e-6)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from performative.environments.protocol import KnownWorld
+from performative.environments.protocol import KnownWorld, check_solution
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.problem import Loss, Problem
@@ -89,6 +89,10 @@ class ClosedForm:
             return
         if describe(problem.loss, most=10**6) != describe(self.loss, most=10**6):
             raise ValueError("the problem's loss must be the one that the formula is for, but it differs")
+
+    def check_solution(self, problem: Problem, theta: ArrayLike) -> None:
+        """Refuse a solution that the world refuses."""
+        check_solution(self.world, problem, theta)
 
 
 @pytree()

@@ -241,4 +241,15 @@ class ParametricFamily:
             value = np.asarray(self.parameter(jnp.asarray(point)))
             fault = self.family.fault(value)
             if fault is not None:
-                raise ValueError(f"`parameter(theta)` {fault}, but is {value} at the decision {point}")
+                raise ValueError(
+                    f"`parameter(theta)` {fault}, but is {value} at the decision {point}; change the function, or leave such "
+                    "decisions out of the set"
+                )
+
+    @in_float64
+    def check_solution(self, problem: Problem, theta: ArrayLike) -> None:
+        """Refuse a solution whose parameter the family does not allow, by more than rounding at the end of the set."""
+        others = problem.decisions.spread(problem.d, LOOKS) - np.asarray(theta)
+        near = [np.asarray(self.parameter(jnp.asarray(theta + 1e-6 * move))) for move in (0.0 * others[0], *others)]
+        if all(self.family.fault(value) is not None for value in near):
+            self.check(problem, theta)

@@ -112,6 +112,13 @@ def check_fits(environment: KnownWorld, problem: Problem, theta: ArrayLike | Non
         raise ValueError(f"`risk(problem)(theta, where)` must return one number, but returned shape {value.shape}")
 
 
+def check_solution(environment: Any, problem: Problem, theta: ArrayLike) -> None:
+    """Refuse a solution at which the world is not defined; only some worlds can tell."""
+    check = getattr(environment, "check_solution", None)
+    if callable(check):
+        check(problem, theta)
+
+
 @pytree()
 class OwnRisk:
     """The decoupled risk of a user's world, whose `risk(problem)` need be neither a pytree nor know a default for `where`."""

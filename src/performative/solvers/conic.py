@@ -47,7 +47,10 @@ def solve(program: Program) -> None:
         warnings.simplefilter("ignore")  # accuracy is certified by the KKT residual, not by the solver's status
         try:
             program.solve(solver=cp.CLARABEL, **tight)
-        except cp.SolverError as error:
-            raise SolverFailed(f"Clarabel failed: {error}") from error
+        except cp.SolverError:
+            try:  # where numbers differ widely in size, Clarabel's own scaling may be what fails
+                program.solve(solver=cp.CLARABEL, warm_start=False, equilibrate_enable=False, **tight)
+            except cp.SolverError as error:
+                raise SolverFailed(f"Clarabel failed: {error}") from error
     if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
         raise SolverFailed(f"the convex subproblem is {program.status}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,12 +12,18 @@ from performative.errors import InfeasibleProblem, NoStrictlyFeasibleDecision, S
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.problem import Problem
-from performative.solvers.conic import constraint_values, solve
-from performative.solvers.derivatives import constraint_values_at, projected
+from performative.solvers.conic import solve, undeclared
+from performative.solvers.convexity import convex_constraint
+from performative.solvers.derivatives import constraint_curvature, constraint_values_at, linearized, projected
 from performative.validation import vector
+
+if TYPE_CHECKING:
+    from cvxpy import Variable
 
 FEASIBLE = 1e-8
 """A problem is feasible if the smallest max g is at most this."""
+MOST_STEPS = 80
+"""The most convex programs of a search for slack."""
 
 
 def require_inside(name: str, problem: Problem, decision: ArrayLike) -> Floats:
@@ -42,10 +50,26 @@ def require_feasible(problem: Problem, start: ArrayLike | None = None) -> Floats
             )
     if np.max(g, initial=-np.inf) <= 0:
         return theta
-    theta, slack, blocking = largest_slack(problem)
-    if slack < -FEASIBLE:
-        raise InfeasibleProblem(-slack, blocking)
-    return theta
+    found = largest_slack(problem)
+    if found.slack < -FEASIBLE:
+        raise InfeasibleProblem(-found.slack, found.blocking, found.proved)
+    if found.slack >= 0:
+        return found.decision
+    # A violation within rounding for a slope of one may be a large one for a constraint that is written in small numbers.
+    units = _slopes(problem, [theta, found.decision])
+    if np.all(units == 1.0):
+        return found.decision
+    closer = largest_slack(problem, units)
+    if closer.slack < -FEASIBLE:
+        raise InfeasibleProblem(-found.slack, closer.blocking, closer.proved)
+    return closer.decision
+
+
+@in_float64
+def _slopes(problem: Problem, points: list[Floats]) -> Floats:
+    """The steepest slope of each constraint at these points, at most 1, and 1 where it has none."""
+    slopes = np.max([np.linalg.norm(linearized(problem, point)[1], axis=1) for point in points], axis=0)
+    return np.where(slopes > 0, np.minimum(slopes, 1.0), 1.0)
 
 
 @in_float64
@@ -53,73 +77,142 @@ def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None) -> Floa
     """The `anchor` or, by default, the decision of largest slack; `NoStrictlyFeasibleDecision` if it has no slack."""
     if anchor is None:
         try:
-            theta, slack, blocking = largest_slack(problem)
+            theta, slack, blocking, proved = largest_slack(problem)
         except SolverFailed as error:
             raise ValueError(
                 f"the solver could not find the decision with the largest slack; pass an `anchor` ({error})"
             ) from error
     else:
-        theta = require_inside("anchor", problem, anchor)
+        theta, proved = require_inside("anchor", problem, anchor), True
         values = np.asarray(problem.g(jnp.asarray(theta)))
         slack = float(-np.max(values, initial=-np.inf))
         blocking = {name: 1.0 for name, value in zip(problem.constraint_names, values, strict=True) if value >= 0}
     if not slack > 0:
-        raise NoStrictlyFeasibleDecision(slack, blocking)
+        raise NoStrictlyFeasibleDecision(slack, blocking, proved)
     return np.asarray(theta, dtype=np.float64)
 
 
-@in_float64
-def largest_slack(problem: Problem) -> tuple[Floats, float, dict[str, float]]:
-    """The θ ∈ Θ that minimizes max_i g_i(θ); the slack −max_i g_i(θ); and the constraints that limit it.
+class Slack(NamedTuple):
+    """The decision of largest slack; `blocking` are the constraints that limit it, with their weights.
 
-    These come with their weights (summing to 1) in the convex combination of constraints that cannot be made smaller.
+    The weights (summing to 1) are those of the convex combination of constraints that cannot be made smaller. `proved` says that
+    no decision has more slack, since the constraints are convex and the search converged.
     """
-    import cvxpy as cp
 
+    decision: Floats
+    slack: float
+    blocking: dict[str, float]
+    proved: bool
+
+
+@in_float64
+def largest_slack(problem: Problem, units: Floats | None = None) -> Slack:
+    """The θ ∈ Θ that minimizes max_i g_i(θ), and the slack −max_i g_i(θ); each g_i is divided by its unit, if given."""
     names = problem.constraint_names
     theta = projected(problem, np.zeros(problem.d))
     if not names:
-        return theta, np.inf, {}
-    bent = any(item.declare(cp.Variable(problem.d)) is None for item in problem.constraints)
-    starts = [theta]
-    if bent:  # perhaps not convex: search from several points
-        random = np.random.default_rng(0)
-        radius = min(problem.decisions.radius, 10.0)
-        points = random.normal(size=(8, theta.shape[0])) * radius
-        starts += [projected(problem, point) for point in points]
-    best = _slack_from(problem, theta, bent)
-    for start in starts[1:]:
-        if best[1] <= 0:
+        return Slack(theta, np.inf, {}, True)
+    units = np.ones(len(names)) if units is None else units
+    convex = all(convex_constraint(problem, item) for item in problem.constraints)
+    best = _slack_from(problem, theta, convex, units)
+    for start in [] if convex else _starts(problem):
+        if best.level <= 0:
             break
-        if np.all(np.isfinite(problem.g(jnp.asarray(start)))):
-            best = min(best, _slack_from(problem, start, bent), key=lambda candidate: candidate[1])
-    theta, worst, weights = best
-    share = weights / max(float(np.sum(weights)), 1e-300)
+        if np.all(np.isfinite(constraint_values_at(problem, start))):
+            best = min(best, _slack_from(problem, start, convex, units), key=lambda found: found.level)
+    share = best.weights / max(float(np.sum(best.weights)), 1e-300)
     blocking = {name: float(w) for name, w in zip(names, share, strict=True) if w > 1e-4}
-    return theta, -worst, blocking
+    return Slack(best.decision, -best.level, blocking, convex and best.converged)
 
 
-def _slack_from(problem: Problem, theta: Floats, bent: bool) -> tuple[Floats, float, Floats]:
-    """min max_i g_i from a point: the decision, the value and the constraints' weights."""
+def _starts(problem: Problem) -> list[Floats]:
+    """Points of Θ, the same every time, around 0 and farther out."""
+    lengths = np.minimum(problem.decisions.radius, np.tile([10.0, 1e3], 4))
+    points = np.random.default_rng(0).normal(size=(len(lengths), problem.d)) * lengths[:, None]
+    return [projected(problem, point) for point in points]
+
+
+class _Found(NamedTuple):
+    decision: Floats
+    level: float
+    weights: Floats
+    converged: bool
+
+
+def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats) -> _Found:
+    """min max_i g_i / unit_i from a point, by convex programs in a trust region.
+
+    Constraints without a convex form are replaced by their tangents, with their curvature in the objective. Tangents of convex
+    constraints hold everywhere: all are kept, so that a kink does not stop the search.
+    """
     import cvxpy as cp
 
-    reached = float(np.max(np.asarray(problem.g(jnp.asarray(theta)))))
-    best = (theta, reached, np.zeros(len(problem.constraint_names)))
-    for iteration in range(40 if bent else 1):
-        x, level = cp.Variable(problem.d), cp.Variable()
-        limits = [values <= level for values in constraint_values(problem, theta, x)]
+    mark = undeclared(problem) > 0
+    bent = bool(np.any(mark))
+    g, jacobian = linearized(problem, theta)
+    level = float(np.max(g / units))
+    weights = np.where(np.arange(len(g)) == np.argmax(g / units), 1.0, 0.0)
+    radius = min(problem.decisions.radius, 10.0)
+    tangents: list[tuple[Floats, Floats]] = []
+    for iteration in range(MOST_STEPS):
+        tangents = [*(tangents if convex else []), (jacobian[mark], g[mark] - jacobian[mark] @ theta)]
+        x, top = cp.Variable(problem.d), cp.Variable()
         # Slack is capped, so that the program is bounded where the set is not.
-        bounded = [level >= -1e6]
-        proximal = 1e-3 * cp.sum_squares(x - theta) if bent else 0.0
-        solve(cp.Problem(cp.Minimize(level + proximal), limits + bounded + problem.decisions.declare(x)))
-        theta = projected(problem, x.value)
-        weights = np.concatenate([np.atleast_1d(item.dual_value) for item in limits])
-        reached = float(np.max(np.asarray(problem.g(jnp.asarray(theta)))))
-        improved = reached < best[1] - 1e-10 * max(1.0, abs(best[1]))
-        if iteration == 0:
-            best = (*best[:2], weights)  # the weights at the start, in case nothing is better
-        if reached < best[1]:
-            best = (theta, reached, weights)
-        if not improved:
+        program = [top >= -1e6, *problem.decisions.declare(x)]
+        program += [cp.norm(x - theta, 2) <= radius] if bent else []
+        bounds = _over_units(problem, x, units, top)
+        for rows, offsets in tangents if bent else []:
+            bounds.append(
+                (np.flatnonzero(mark).tolist(), (rows / units[mark, None]) @ x + offsets / units[mark] <= top)
+            )
+        root = _root(constraint_curvature(problem, theta, weights * mark / units)) if bent else np.zeros((1, problem.d))
+        bend = 0.5 * cp.sum_squares(root @ (x - theta)) if np.any(root) else 0.0
+        try:
+            solve(cp.Problem(cp.Minimize(top + bend), [*program, *(bound for _, bound in bounds)]))
+        except SolverFailed:
+            if iteration == 0:
+                raise
             break
-    return best
+        duals = np.zeros(len(g))
+        for places, bound in bounds:
+            np.add.at(duals, places, np.atleast_1d(bound.dual_value))
+        weights = duals / max(float(np.sum(duals)), 1e-300)
+        target = projected(problem, x.value)
+        values = constraint_values_at(problem, target)
+        reached = float(np.max(values / units)) if np.all(np.isfinite(values)) else np.inf
+        if not bent:
+            return _Found(target, reached, weights, True)
+        length = float(np.linalg.norm(target - theta))
+        promised = level - float(top.value) - float(np.sum((root @ (target - theta)) ** 2)) / 2
+        if promised <= 1e-11 * max(1.0, abs(level)):
+            return _Found(theta, level, weights, radius >= 1e-6)
+        if reached <= level - 0.1 * promised:
+            theta, level = target, reached
+            g, jacobian = linearized(problem, theta)
+            radius *= 4.0 if length >= 0.9 * radius else 1.0
+            continue
+        radius = 0.5 * length
+        if radius <= 1e-12 * max(1.0, float(np.linalg.norm(theta))):
+            break
+        if convex and np.isfinite(reached):
+            ahead, slopes = linearized(problem, target)
+            tangents.append((slopes[mark], ahead[mark] - slopes[mark] @ target))
+    return _Found(theta, level, weights, False)
+
+
+def _over_units(problem: Problem, x: Variable, units: Floats, top: Variable) -> list[tuple[list[int], Any]]:
+    """g_i(x) / unit_i ≤ top for the constraints with a convex form, each with the places of its values."""
+    bounds, row = [], 0
+    for item in problem.constraints:
+        places = list(range(row, row + len(item.names)))
+        row += len(item.names)
+        declared = item.declare(x)
+        if declared is not None:
+            bounds.append((places, declared / units[places] <= top))
+    return bounds
+
+
+def _root(hessian: Floats) -> Floats:
+    """A square root of the Hessian, made convex."""
+    values, vectors = np.linalg.eigh(hessian)
+    return np.asarray(np.sqrt(np.abs(values))[:, None] * vectors.T)

@@ -38,7 +38,7 @@ from performative.solvers.feasibility import FEASIBLE, require_feasible
 from performative.solvers.kkt import TOLERANCE, Point, Solution
 from performative.solvers.sequential import below, minimize
 from performative.solvers.subgradients import with_best_multipliers
-from performative.solvers.unbounded import require_bounded
+from performative.solvers.unbounded import lower_beyond, require_bounded
 
 STARTS = 8
 """The number of further starts for a problem that is not convex."""
@@ -72,7 +72,7 @@ def _minimum(problem: Problem, risk: DecoupledRisk, derivatives: Derivatives, th
     if reason is None:
         point, hessians = minimized(scaled, problem, theta)
         reason = None if proof else bent_downward(name, [scale * h for h in hessians], scale)
-    message = f"global: {proof}"
+    local, message = proof is None, f"global: {proof}"
     if proof is None and reason is None:
         reason = f"{name} is not proved convex, though it is at all of {len(evidence.points)} points"
         lower, count = lower_elsewhere(problem, risk, point.decision)
@@ -91,7 +91,15 @@ def _minimum(problem: Problem, risk: DecoupledRisk, derivatives: Derivatives, th
         )
     if proof is None:
         _require_nothing_lower(problem, risk, point.decision, lower)
-    return certified(problem, derivatives, point.decision, scale * point.multipliers, proof is None, message)
+    beyond = None if local else lower_beyond(problem, derivatives, point.decision, theta, scale)
+    if beyond is not None:
+        drop = float(derivatives(point.decision).value - derivatives(beyond).value)
+        local = True
+        message = (
+            f"local: {name} keeps falling, and its least value may not be attained: at {beyond} it is lower by {drop:.3g}; "
+            "bound the decision there"
+        )
+    return certified(problem, derivatives, point.decision, scale * point.multipliers, local, message)
 
 
 def _require_nothing_lower(problem: Problem, risk: DecoupledRisk, theta: Floats, other: Floats | None) -> None:

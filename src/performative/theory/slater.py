@@ -39,7 +39,7 @@ def slater(problem: Problem, constraint_bound: float) -> Slater:
     """
     import cvxpy as cp
 
-    decision, slack, blocking = largest_slack(problem)
+    decision, slack, blocking, _ = largest_slack(problem)
     if not problem.constraints:
         return Slater(True, decision, math.inf, "there are no constraints")
     if slack > SLIGHT * (constraint_bound if math.isfinite(constraint_bound) else 1.0):

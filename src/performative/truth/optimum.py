@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 
 import jax.numpy as jnp
+import numpy as np
 from numpy.typing import ArrayLike
 
-from performative.environments.protocol import Environment, knows_risk
+from performative.environments.protocol import Environment, check_solution, knows_risk
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, changed
@@ -58,6 +59,7 @@ def performative_optimum(
         return sample_average_optimum(problem, sampled, key, start)
     risk = true_risk(problem, environment)
     solution = minimum(risk.problem, risk, start)
+    check_solution(environment, risk.problem, np.asarray(solution.decision))
 
     def again(other: TrueRisk, theta: Floats) -> Floats:
         derivatives = functools.partial(model_of, other)

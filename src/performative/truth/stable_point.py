@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from performative.environments.protocol import Environment
+from performative.environments.protocol import Environment, check_solution
 from performative.errors import SolverFailed
 from performative.numerics import polynomial
 from performative.numerics.arrays import Floats, as_field
@@ -57,9 +57,11 @@ def stable_point(
     count = whole("starts", starts, 1)
     risk = true_risk(problem, environment)
     found = [fixed_point(risk.problem, risk, start)]
+    check_solution(environment, risk.problem, np.asarray(found[0].decision))
     for theta in _further_starts(risk, np.asarray(found[0].decision), count - 1):
         try:
             other = fixed_point(risk.problem, risk, theta)
+            check_solution(environment, risk.problem, np.asarray(other.decision))
         except (SolverFailed, ValueError):
             continue  # a start that leads nowhere says nothing about the others
         if all(_apart(one, other) for one in found):
