@@ -44,6 +44,11 @@ def world(sample):
     return type("Mine", (), {"sample": sample})()
 
 
+class Normal:
+    def sample(self, key, theta, n):
+        return jax.random.normal(key, (n, 2))
+
+
 def simulate(methods, environment=WORLD, rounds=2, **options):
     return pf.simulate(methods, environment, rounds=rounds, **options)
 
@@ -115,11 +120,20 @@ MISTAKES = {
     "a matrix for a reaction": (lambda: pf.Reaction(BASE, np.eye(2)), TypeError, "`react` must be a function of (theta, z0)", "array([[1., 0.]", "LocationFamily"),
     "a reaction of the decision alone": (lambda: risk(loss, pf.Reaction(BASE, lambda theta: theta)), ValueError, "`react` must take a decision (2,)", "takes 1 positional argument", "react(theta, z0) of one decision"),
     "a reaction that returns a matrix": (lambda: risk(loss, pf.Reaction(BASE, lambda theta, z: jnp.outer(theta, z))), ValueError, "must return one sample (k,)", "(2, 2)", "jnp.ravel"),
+    "a decision before the key": (lambda: simulate({"a": METHOD}, world(lambda self, theta, key, n: jax.random.normal(key, (n, 2)))), TypeError, "`sample` must take (key, theta, n)", "takes (theta, key, n)", "in this order"),
+    "samples without their number": (lambda: risk(loss, world(lambda self, key, theta: jax.random.normal(key, (1, 2)))), TypeError, "`sample` must take (key, theta, n)", "takes (key, theta)", "in this order"),
+    "a world's class": (lambda: simulate({"a": METHOD}, Normal), TypeError, "`environment` must be an object", "the class Normal", "write Normal()"),
+    "the optimum of a world's class": (lambda: pf.performative_optimum(PROBLEM, Normal), TypeError, "`environment` must be an object", "the class Normal", "write Normal()"),
+    "the risk of a world's class": (lambda: risk(loss, pf.LocationFamily), TypeError, "`environment` must be an object", "the class LocationFamily", "write LocationFamily(base, effect)"),
+    "a key for a generator": (lambda: risk(loss, pf.HostWorld(lambda key, theta, n: jax.random.normal(key, (n, 2)))), TypeError, "`sample(rng, theta, n)` of a HostWorld must draw with `rng`", "as a key of JAX", "rng.normal(size=(n, k))"),
+    "samples in columns": (lambda: risk(loss, pf.HostWorld(lambda rng, theta, n: rng.normal(size=(2, n)))), ValueError, "must return samples (n, k) with n rows", "here n = 100000, but returned (2, 100000)", "give each sample a row"),
+    "a path to nowhere": (lambda: pf.Drifting(WORLD, lambda t: {"base.maen": jnp.zeros(2)}), ValueError, "must name parameters of Gaussian", "'base.maen'", "choose from base.mean, base.covariance, effect, shift"),
     # Risk, optimum, stable point
     "world before problem": (lambda: pf.performative_risk(WORLD, PROBLEM, [0.0, 0.0]), TypeError, "`problem` must be a performative.Problem", "LocationFamily(", "it comes first"),
     "optimum of a world": (lambda: pf.performative_optimum(WORLD, PROBLEM), TypeError, "`problem` must be a performative.Problem", "LocationFamily(", "it comes first"),
     "a base for a world": (lambda: pf.performative_risk(PROBLEM, BASE, [0.0, 0.0]), TypeError, "`environment` must have sample", "Gaussian(", "such as LocationFamily"),
     "the optimum on a base": (lambda: pf.performative_optimum(PROBLEM, BASE), TypeError, "must have sample(key, theta, n)", "got Gaussian", "LocationFamily(base, effect)"),
+    "the stable point of samples": (lambda: pf.stable_point(PROBLEM, Normal()), TypeError, "`environment` must know its risk", "Normal only samples", "give it a method risk(problem)"),
     "a decision of another length": (lambda: pf.performative_risk(PROBLEM, WORLD, [0.0, 0.0, 0.0]), ValueError, "`theta` must have shape (2,)", "(3,)", "give one number for each"),
     "a decision in two brackets": (lambda: pf.performative_risk(PROBLEM, WORLD, [[0.0, 0.0]]), ValueError, "`theta` must have 0 or 1 axes", "(1, 2)", "take off brackets"),
     "a decision as text": (lambda: pf.performative_risk(PROBLEM, WORLD, "0, 0"), ValueError, "`theta` must be numbers", "'0, 0'", "without quotes"),
