@@ -63,7 +63,8 @@ class NoStrictlyFeasibleDecision(PerformativeError, ValueError):
         self.slack, self.blocking = slack, blocking
         super().__init__(
             "a decision in the set with g(θ) < 0 must exist for a method that explores safely, but the largest slack is "
-            f"{slack:.6g}; limited by: {', '.join(blocking)}"
+            f"{slack:.6g}; limited by: {', '.join(blocking)}. Loosen one of them, or use a method that does not explore safely, "
+            "such as apda"
         )
 
 
