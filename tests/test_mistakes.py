@@ -180,7 +180,7 @@ MISTAKES = {
     "a list for the optimum": (lambda: simulate({"a": METHOD}, optimum=[5.0]), TypeError, "`optimum` must be a performative.Solution", "but got [5.0]", "pass what performative_optimum returns"),
     "lists of two lengths": (lambda: simulate({"a": [METHOD] * 2}, [WORLD] * 3), ValueError, "of the same length", "'environment': 3", "lists of instances"),
     "a world that returns one sample": (lambda: simulate({"a": METHOD}, world(lambda self, key, theta, n: jnp.zeros(2))), ValueError, "must return samples (n, k)", "(2,)", "n rows"),
-    "a problem misspelled": (lambda: pf.compare("revenu", methods=["apda"], deployments=10), ValueError, "must be one of", "'revenu'", "did you mean 'revenue'?"),
+    "a problem misspelled": (lambda: pf.compare("revenu", methods=["apda"], deployments=10), ValueError, "`problem` must be one of", "'revenu'", "did you mean 'revenue'?"),
     "a method misspelled": (lambda: pf.compare("revenue", methods=["adpa"], deployments=10), ValueError, "must be among", "'adpa'", "did you mean 'apda'?"),
     "a method for a function of the problem": (lambda: pf.compare("revenue", methods=[METHOD], deployments=10), TypeError, "functions of the problem", "PrimalDual(", "lambda problem: apda(problem)"),
     "a name in capitals": (lambda: pf.APDA, AttributeError, "has no attribute", "'APDA'", "did you mean 'apda'?"),
@@ -240,15 +240,22 @@ def test_a_mistake_with_a_study_is_told_and_changes_nothing(place, name):
 
 
 COMMANDS = {
-    "a problem misspelled": (["compare", "revenu"], "must be one of", "'revenu'", "did you mean 'revenue'?"),
-    "an experiment misspelled": (["reproduce", "regresion"], "must be one of", "'regresion'", "'regression'"),
-    "a method misspelled": (["reproduce", "regression", "--methods", "adpa"], "must be among", "['adpa']", "'apda'"),
+    "a problem misspelled": (["compare", "revenu"], "`problem` must be one of", "'revenu'", "did you mean 'revenue'?"),
+    "an experiment misspelled": (["reproduce", "regresion"], "must be one of", "'regresion'", "did you mean 'regression'?"),
+    "a method misspelled": (["reproduce", "regression", "--methods", "apda,pdps"], "must be among", "got 'pdps'", "did you mean 'pd-ps'?"),
+    "no method": (["reproduce", "regression", "--methods", ""], "must be at least one of", "got none", "'apda'"),
     "a command misspelled": (["stduy"], "No such command", "'stduy'", "Did you mean 'study'?"),
     "a study's file that does not exist": (
         ["study", "ask", "--store", "none.db"],
         "does not exist",
         "none.db",
-        "Study.create",
+        "performative study new SPEC --store none.db",
+    ),
+    "a description that does not exist": (
+        ["study", "new", "none.toml", "--store", "a.db"],
+        "does not exist",
+        "none.toml",
+        "write a description of the study there",
     ),
     "results that do not exist": (["plot", "none.nc", "--out", "a.png"], "is not a file", "none.nc", "does not exist"),
     "a problem's file that does not exist": (
