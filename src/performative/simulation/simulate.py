@@ -16,7 +16,8 @@ from performative.environments.host import HostWorld
 from performative.numerics.precision import in_float64
 from performative.provenance import describe
 from performative.simulation.checkpoints import finished_so_far
-from performative.simulation.dataset import recorded_rounds, report_failures, to_dataset
+from performative.simulation.dataset import recorded_rounds, to_dataset
+from performative.simulation.failures import report_failures
 from performative.simulation.jobs import LANES, Job, make_jobs
 from performative.simulation.processes import check_cluster
 from performative.simulation.runner import run_jobs
@@ -193,8 +194,8 @@ def _require_solutions(optimum: Any) -> None:
         for one in part if isinstance(part, list | tuple) else [part]:
             if one is not None and not isinstance(one, Solution):
                 raise TypeError(
-                    f"`optimum` must be a performative.Solution, but got {shown(optimum)}; pass what performative_optimum returns "
-                    "for the problem and its world"
+                    f"`optimum` must be a performative.Solution, but got {shown(optimum)}; pass what performative_optimum "
+                    "returns for the problem and its world"
                 )
 
 
