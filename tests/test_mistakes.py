@@ -241,8 +241,18 @@ def test_a_mistake_with_a_study_is_told_and_changes_nothing(place, name):
 
 COMMANDS = {
     "a problem misspelled": (["compare", "revenu"], "`problem` must be one of", "'revenu'", "did you mean 'revenue'?"),
-    "an experiment misspelled": (["reproduce", "regresion"], "must be one of", "'regresion'", "did you mean 'regression'?"),
-    "a method misspelled": (["reproduce", "regression", "--methods", "apda,pdps"], "must be among", "got 'pdps'", "did you mean 'pd-ps'?"),
+    "an experiment misspelled": (
+        ["reproduce", "regresion"],
+        "must be one of",
+        "'regresion'",
+        "did you mean 'regression'?",
+    ),
+    "a method misspelled": (
+        ["reproduce", "regression", "--methods", "apda,pdps"],
+        "must be among",
+        "got 'pdps'",
+        "did you mean 'pd-ps'?",
+    ),
     "no method": (["reproduce", "regression", "--methods", ""], "must be at least one of", "got none", "'apda'"),
     "a command misspelled": (["stduy"], "No such command", "'stduy'", "Did you mean 'study'?"),
     "a study's file that does not exist": (

@@ -60,7 +60,7 @@ class FrozenNoise:
         (OwnGenerator, "two calls differ"),
         (CountsCalls, "changed `calls`"),
         (CountsInAGlobal, r"changed `sample.COUNTER\[0\]`"),
-        (FrozenNoise, "two keys gave the same"),
+        (FrozenNoise, "two different keys gave the same 3 samples"),
     ],
 )
 def test_worlds_that_a_program_would_freeze_are_refused_with_the_way_out(world, reason):

@@ -178,8 +178,8 @@ class HostWorld:
         width = samples.shape[-1] if self._width is None and samples.ndim == 2 else self._width
         if samples.shape != (n, width):
             raise ValueError(
-                f"`sample` must return samples (n, {self._width or 'k'}) with n rows, here n = {n}, but returned {samples.shape}; "
-                "give each sample a row"
+                f"`sample` must return samples (n, {self._width or 'k'}) with n rows, here n = {n}, but returned "
+                f"{samples.shape}; give each sample a row"
             )
         if not np.all(np.isfinite(samples)):
             raise ValueError("`sample` must return finite numbers, but some are not")

@@ -23,7 +23,7 @@ from performative.numerics.slopes import is_flat
 from performative.problem import Problem, with_dimension
 from performative.purity import is_own, require_key_decides, unchanged
 from performative.truth.sampled import Risk
-from performative.validation import shown, vector, whole
+from performative.validation import vector, whole
 
 
 @in_float64
