@@ -44,6 +44,11 @@ def world(sample):
     return type("Mine", (), {"sample": sample})()
 
 
+class Normal:
+    def sample(self, key, theta, n):
+        return jax.random.normal(key, (n, 2))
+
+
 def simulate(methods, environment=WORLD, rounds=2, **options):
     return pf.simulate(methods, environment, rounds=rounds, **options)
 
@@ -69,8 +74,8 @@ MISTAKES = {
     "coefficients and bound as a pair": (lambda: pf.Problem(loss, BOX, [([1.0, 1.0], 4.0)]), TypeError, "`constraints[0]` must be one of", "([1.0, 1.0], 4.0)", "constraints.Linear(coefficients, bound)"),
     "a comparison as constraint": (lambda: pf.Problem(loss, BOX, lambda theta: theta[0] <= 1.0), ValueError, "of real numbers", "returned bool", "return g of g(theta) <= 0"),
     "a list of values": (lambda: pf.Problem(loss, BOX, lambda theta: [theta[0], theta[1]]), ValueError, "must return a scalar or a vector (m,)", "returned list", "jnp.stack joins"),
-    "a constraint on three numbers": (lambda: pf.Problem(loss, BOX, [constraints.Linear([1.0, 1.0, 1.0], 4.0)]), ValueError, "must have one dimension", "{'decisions': 2, 'constraints[0]': 3}", "one number for each"),
-    "another dimension": (lambda: pf.Problem(loss, BOX, dimension=3), ValueError, "must have one dimension", "{'dimension': 3, 'decisions': 2}", "one number for each"),
+    "a constraint on three numbers": (lambda: pf.Problem(loss, BOX, [constraints.Linear([1.0, 1.0, 1.0], 4.0)]), ValueError, "must have the same dimension", "{'decisions': 2, 'constraints[0]': 3}", "one number for each"),
+    "another dimension": (lambda: pf.Problem(loss, BOX, dimension=3), ValueError, "must have the same dimension", "{'dimension': 3, 'decisions': 2}", "one number for each"),
     "a dimension that is a float": (lambda: pf.Problem(loss, pf.Ball(1.0), dimension=2.0), ValueError, "`dimension` must be a whole number", "2.0", "write 2"),
     "no dimension": (lambda: pf.performative_optimum(pf.Problem(loss, pf.Ball(1.0)), pf.Reaction(BASE, lambda theta, z: z)), ValueError, "dimension is unknown", "", "pass `dimension=d` to Problem"),
     "one name twice": (lambda: pf.Problem(loss, BOX, [constraints.Linear([1.0, 0.0], 1.0, name="a")] * 2), ValueError, "must have different names", "['a', 'a']", "choose others with `name=`"),
@@ -85,8 +90,9 @@ MISTAKES = {
     "numpy in a loss": (lambda: risk(lambda theta, z: np.exp(theta[0])), ValueError, SHAPES, "test_mistakes.py:", "write jnp.exp for np.exp"),
     "float in a loss": (lambda: risk(lambda theta, z: float(theta[0])), ValueError, SHAPES, "test_mistakes.py:", "leave out float()"),
     "a loss without a gradient": (lambda: simulate({"a": pf.apda(pf.Problem(lambda theta, z: jnp.sign(theta[0] * z[0]), BOX), warmup=2)}, world(lambda self, key, theta, n: jnp.zeros((n, 2)))), ValueError, "`loss` must have a gradient", "is zero wherever it is defined", "use a smooth surrogate"),
+    "a loss without a value": (lambda: pf.performative_optimum(pf.Problem(lambda theta, z: jnp.log(-1.0 - theta[0] ** 2) * z[0], BOX), WORLD), ValueError, "the average loss must be finite", "is nan at [0. 0.]", "jnp.log(jnp.maximum(x, 1e-9))"),
     # Sets and constraints
-    "bounds in the wrong order": (lambda: pf.Box([1.0, 1.0], [0.0, 0.0]), ValueError, "`lower <= upper` must hold", "(lower=1.0, upper=0.0)", "index 0"),
+    "bounds in the wrong order": (lambda: pf.Box([1.0, 1.0], [0.0, 0.0]), ValueError, "`lower <= upper` must hold", "(lower=1.0, upper=0.0) at index 0", "swap them"),
     "bounds as pairs": (lambda: pf.Box([(0.0, 1.0), (0.0, 1.0)], 1.0), ValueError, "`lower` must have 0 or 1 axes", "shape (2, 2)", "take off brackets"),
     "bounds as text": (lambda: pf.Box("0", "1"), ValueError, "`lower` must be numbers", "'0'", "without quotes"),
     "bounds of two lengths": (lambda: pf.Box([0.0, 0.0], [1.0, 1.0, 1.0]), ValueError, "must have the same shape", "(2,) and (3,)", "one number fits all"),
@@ -96,18 +102,21 @@ MISTAKES = {
     "the total of a simplex": (lambda: pf.Simplex(1.0), ValueError, "must be a whole number", "1.0", "Simplex(total=1.0)"),
     "two bounds for one row": (lambda: constraints.Linear([1.0, 1.0], [4.0, 4.0]), ValueError, "`bound` must be one number for each of 1 rows", "(2,)", "m rows of coefficients"),
     "a formula for coefficients": (lambda: constraints.Linear("x + y", 4.0), ValueError, "`coefficients` must be numbers", "'x + y'", "without quotes"),
-    "a vector for a matrix": (lambda: constraints.Quadratic([1.0, 1.0], 4.0), ValueError, "`matrix` must have 0 or 2 axes", "(2,)", "add brackets"),
+    "a vector for a matrix": (lambda: constraints.Quadratic([1.0, 1.0], 4.0), ValueError, "`matrix` must have 0 or 2 axes", "(2,)", "give a matrix, such as np.diag([1.0, 1.0])"),
     "a form that is not symmetric": (lambda: constraints.Quadratic([[1.0, 1.0], [0.0, 1.0]], 4.0), ValueError, "must be symmetric", "by up to 1", "(Q + Qᵀ)/2"),
     "constraints that nothing meets": (lambda: pf.apda(pf.Problem(loss, BOX, [constraints.Linear([-1.0, -1.0], -5.0, name="floor")])), pf.InfeasibleProblem, "must exist", "max g(θ) is 3", "floor. Loosen their bounds"),
+    "constraints that leave no room": (lambda: pf.safe_apda(pf.Problem(loss, BOX, [constraints.Linear([1.0, 0.0], 0.5, name="at most"), constraints.Linear([-1.0, 0.0], -0.5, name="at least")])), pf.NoStrictlyFeasibleDecision, "with g(θ) < 0 must exist", "limited by: at most, at least", "Loosen one of them, or use a method that does not explore safely, such as apda"),
     # Worlds
-    "variances below zero": (lambda: pf.Gaussian([0.0, 0.0], [-1.0, 1.0]), ValueError, "must be >= 0", "-1.0", "they are squares"),
+    "variances below zero": (lambda: pf.Gaussian([0.0, 0.0], [-1.0, 1.0]), ValueError, "must be >= 0", "-1.0", "they are squares of standard deviations"),
+    "a covariance below zero": (lambda: pf.Gaussian([0.0, 0.0], [[-1.0, 0.0], [0.0, 1.0]]), ValueError, "`covariance` must be positive semidefinite", "is -1", "np.cov(samples.T) estimates one that fits"),
+    "a mean with a gap": (lambda: pf.Gaussian([0.0, NAN], [1.0, 1.0]), ValueError, "`mean` must be finite", "nan at index [1]", "put a finite number there"),
     "a covariance of another size": (lambda: pf.Gaussian([0.0, 0.0], np.ones(3)), ValueError, "must fit the mean's length 2", "(3,)", "give (k,) or (k, k)"),
     "covariance before mean": (lambda: pf.Gaussian(np.eye(2), [0.0, 0.0]), ValueError, "`mean` must have 0 or 1 axes", "(2, 2)", "take off brackets"),
     "a frame with gaps": (lambda: pf.Empirical(pd.DataFrame({"a": [1.0, NAN]})), ValueError, "`samples` must be finite", "column 'a', row 1", "fill or drop it"),
     "a frame with words": (lambda: pf.Empirical(pd.DataFrame({"a": ["x"]})), ValueError, "only numeric or boolean columns", "'a' of dtype", "encode or drop them"),
     "the name of a file": (lambda: pf.Empirical("data.csv"), TypeError, "`samples` must be numbers", "'data.csv'", "Empirical.read reads"),
     "effect before base": (lambda: pf.LocationFamily(np.eye(2), BASE), TypeError, "`base` must be a distribution", "array([[1., 0.]", "it comes first"),
-    "an effect without its brackets": (lambda: pf.LocationFamily(BASE, [0.5, 0.5]), ValueError, "`effect` must have 0 or 2 axes", "(2,)", "add brackets"),
+    "an effect without its brackets": (lambda: pf.LocationFamily(BASE, [0.5, 0.5]), ValueError, "`effect` must have 0 or 2 axes", "(2,)", "give a matrix, such as np.diag([0.5, 0.5])"),
     "an effect of another shape": (lambda: pf.LocationFamily(BASE, np.ones((3, 2))), ValueError, "one row for each of the 2 numbers in a sample", "(3, 2)", "it is (k, d)"),
     "a sensitivity for an effect": (lambda: pf.LocationFamily(BASE, 0.5), ValueError, "one row for each of the 2 numbers", "(1, 1)", "it is (k, d)"),
     "an effect for other decisions": (lambda: pf.performative_risk(LINE, pf.LocationFamily(pf.Gaussian([1.0], [1.0]), np.ones((1, 2))), [1.0]), ValueError, "one column for each of the 1 numbers in a decision", "(1, 2)", "it is (k, d)"),
@@ -115,15 +124,24 @@ MISTAKES = {
     "a matrix for a reaction": (lambda: pf.Reaction(BASE, np.eye(2)), TypeError, "`react` must be a function of (theta, z0)", "array([[1., 0.]", "LocationFamily"),
     "a reaction of the decision alone": (lambda: risk(loss, pf.Reaction(BASE, lambda theta: theta)), ValueError, "`react` must take a decision (2,)", "takes 1 positional argument", "react(theta, z0) of one decision"),
     "a reaction that returns a matrix": (lambda: risk(loss, pf.Reaction(BASE, lambda theta, z: jnp.outer(theta, z))), ValueError, "must return one sample (k,)", "(2, 2)", "jnp.ravel"),
+    "a decision before the key": (lambda: simulate({"a": METHOD}, world(lambda self, theta, key, n: jax.random.normal(key, (n, 2)))), TypeError, "`sample` must take (key, theta, n)", "takes (theta, key, n)", "in this order"),
+    "samples without their number": (lambda: risk(loss, world(lambda self, key, theta: jax.random.normal(key, (1, 2)))), TypeError, "`sample` must take (key, theta, n)", "takes (key, theta)", "in this order"),
+    "a world's class": (lambda: simulate({"a": METHOD}, Normal), TypeError, "`environment` must be an object", "the class Normal", "write Normal()"),
+    "the optimum of a world's class": (lambda: pf.performative_optimum(PROBLEM, Normal), TypeError, "`environment` must be an object", "the class Normal", "write Normal()"),
+    "the risk of a world's class": (lambda: risk(loss, pf.LocationFamily), TypeError, "`environment` must be an object", "the class LocationFamily", "write LocationFamily(base, effect)"),
+    "a key for a generator": (lambda: risk(loss, pf.HostWorld(lambda key, theta, n: jax.random.normal(key, (n, 2)))), TypeError, "`sample(rng, theta, n)` of a HostWorld must draw with `rng`", "as a key of JAX", "rng.normal(size=(n, k))"),
+    "samples in columns": (lambda: risk(loss, pf.HostWorld(lambda rng, theta, n: rng.normal(size=(2, n)))), ValueError, "must return samples (n, k) with n rows", "here n = 100000, but returned (2, 100000)", "give each sample a row"),
+    "a path to nowhere": (lambda: pf.Drifting(WORLD, lambda t: {"base.maen": jnp.zeros(2)}), ValueError, "must name parameters of Gaussian", "'base.maen'", "choose from base.mean, base.covariance, effect, shift"),
     # Risk, optimum, stable point
     "world before problem": (lambda: pf.performative_risk(WORLD, PROBLEM, [0.0, 0.0]), TypeError, "`problem` must be a performative.Problem", "LocationFamily(", "it comes first"),
     "optimum of a world": (lambda: pf.performative_optimum(WORLD, PROBLEM), TypeError, "`problem` must be a performative.Problem", "LocationFamily(", "it comes first"),
     "a base for a world": (lambda: pf.performative_risk(PROBLEM, BASE, [0.0, 0.0]), TypeError, "`environment` must have sample", "Gaussian(", "such as LocationFamily"),
     "the optimum on a base": (lambda: pf.performative_optimum(PROBLEM, BASE), TypeError, "must have sample(key, theta, n)", "got Gaussian", "LocationFamily(base, effect)"),
+    "the stable point of samples": (lambda: pf.stable_point(PROBLEM, Normal()), TypeError, "`environment` must know its risk", "Normal only samples", "give it a method risk(problem)"),
     "a decision of another length": (lambda: pf.performative_risk(PROBLEM, WORLD, [0.0, 0.0, 0.0]), ValueError, "`theta` must have shape (2,)", "(3,)", "give one number for each"),
     "a decision in two brackets": (lambda: pf.performative_risk(PROBLEM, WORLD, [[0.0, 0.0]]), ValueError, "`theta` must have 0 or 1 axes", "(1, 2)", "take off brackets"),
     "a decision as text": (lambda: pf.performative_risk(PROBLEM, WORLD, "0, 0"), ValueError, "`theta` must be numbers", "'0, 0'", "without quotes"),
-    "a decision that is not a number": (lambda: pf.performative_risk(PROBLEM, WORLD, [NAN, 0.0]), ValueError, "`theta` must be finite", "nan", "index [0]"),
+    "a decision that is not a number": (lambda: pf.performative_risk(PROBLEM, WORLD, [NAN, 0.0]), ValueError, "`theta` must be finite", "nan at index [0]", "put a finite number there"),
     # Methods
     "a method on a loss": (lambda: pf.apda(loss), TypeError, "`problem` must be a performative.Problem", "function loss", "Problem(loss, decisions)"),
     "a step below zero": (lambda: pf.apda(PROBLEM, step=-0.1), ValueError, "`step > 0`", "-0.1", "must hold"),
@@ -135,13 +153,17 @@ MISTAKES = {
     "a start outside": (lambda: pf.apda(PROBLEM, start=[5.0, 5.0]), ValueError, "`start` must lie in the decision set", "[5. 5.]", "project"),
     "a start of another length": (lambda: pf.apda(PROBLEM, start=[0.5]), ValueError, "the problem has dimension 2", "decisions of 1 numbers", "`start`"),
     "forgetting in percent": (lambda: pf.apda(PROBLEM, recycle=True, forgetting=99), ValueError, "`forgetting <= 1`", "99", "such as 0.99"),
-    "an effect in one bracket": (lambda: pf.oracle(PROBLEM, effect=[0.1, 0.2]), ValueError, "`effect` must have 0 or 2 axes", "(2,)", "add brackets"),
+    "an effect in one bracket": (lambda: pf.oracle(PROBLEM, effect=[0.1, 0.2]), ValueError, "`effect` must have 0 or 2 axes", "(2,)", "give a matrix, such as np.diag([0.1, 0.2])"),
     "a grid without an end": (lambda: pf.confidence_bounds(pf.Problem(loss, pf.Box([0.0], [np.inf])), sensitivity=1.0), ValueError, "the decision set must be bounded", "inf", "bounded"),
     # Ask and tell
     "a seed for a key": (lambda: METHOD.init(0), TypeError, "`key` must be a random key", "0", "jax.random.key(0)"),
+    "a seed for the key of safe APDA": (lambda: pf.safe_apda(PROBLEM).init(0), TypeError, "`key` must be a random key", "0", "jax.random.key(0)"),
+    "a seed for the key of two stages": (lambda: pf.two_stage(PROBLEM, warmup=2).init(0), TypeError, "`key` must be a random key", "0", "jax.random.key(0)"),
+    "a seed for a key that is not used": (lambda: pf.repeated_minimization(PROBLEM).init(0), TypeError, "`key` must be a random key", "0", "jax.random.key(0)"),
+    "a seed for the key of a grid": (lambda: pf.confidence_bounds(LINE, sensitivity=1.0, arms=5).init(0), TypeError, "`key` must be a random key", "0", "jax.random.key(0)"),
     "samples without their first axis": (lambda: told(np.zeros((2, 2))), ValueError, "`samples` must have shape (1, n, k)", "(2, 2)", "samples[None]"),
     "samples of another width": (lambda: told(np.zeros((1, 2, 3))), ValueError, "one sample of shape (3,)", "incompatible shapes", ONE),
-    "samples with gaps": (lambda: told(np.full((1, 2, 2), NAN)), ValueError, "`samples` must be finite", "nan", "index [0, 0, 0]"),
+    "samples with gaps": (lambda: told(np.full((1, 2, 2), NAN)), ValueError, "`samples` must be finite", "nan at index [0, 0, 0]", "put a finite number there"),
     "a decision without its brackets": (lambda: told(np.zeros((1, 2, 2)), [0.0, 0.0]), ValueError, "`decisions` must have shape (b, 2)", "(2,)", "those that `ask` returned"),
     "the state in second place": (lambda: METHOD.tell([[0.0, 0.0]], METHOD.init(KEY), np.zeros((1, 2, 2))), TypeError, "`decisions` must be numbers", "the state", "tell(state, decisions, samples)"),
     # Simulations and comparisons
@@ -154,14 +176,16 @@ MISTAKES = {
     "a round beyond the last": (lambda: simulate({"apda": METHOD}, record=[100]), ValueError, "`record` must lie within", "100", "1..2"),
     "a world of another dimension": (lambda: simulate({"apda": pf.apda(LINE, warmup=2)}), ValueError, "the problem has dimension 1", "2 numbers", "`environment`"),
     "two problems": (lambda: simulate({"a": METHOD, "b": pf.apda(pf.Problem(loss, BOX), warmup=2)}), ValueError, "must know the same problem", "'a' and 'b' differ", "choose one with `problem=`"),
-    "a vector for the optimum": (lambda: simulate({"a": METHOD}, optimum=np.zeros(2)), TypeError, "`optimum` must be a performative.Solution", "array([0., 0.])", "performative_optimum returns one"),
+    "a vector for the optimum": (lambda: simulate({"a": METHOD}, optimum=np.zeros(2)), TypeError, "`optimum` must be a performative.Solution", "array([0., 0.])", "pass what performative_optimum returns"),
+    "a list for the optimum": (lambda: simulate({"a": METHOD}, optimum=[5.0]), TypeError, "`optimum` must be a performative.Solution", "but got [5.0]", "pass what performative_optimum returns"),
     "lists of two lengths": (lambda: simulate({"a": [METHOD] * 2}, [WORLD] * 3), ValueError, "of the same length", "'environment': 3", "lists of instances"),
     "a world that returns one sample": (lambda: simulate({"a": METHOD}, world(lambda self, key, theta, n: jnp.zeros(2))), ValueError, "must return samples (n, k)", "(2,)", "n rows"),
-    "a problem misspelled": (lambda: pf.compare("revenu", methods=["apda"], deployments=10), ValueError, "must be one of", "'revenu'", "did you mean 'revenue'?"),
+    "a problem misspelled": (lambda: pf.compare("revenu", methods=["apda"], deployments=10), ValueError, "`problem` must be one of", "'revenu'", "did you mean 'revenue'?"),
     "a method misspelled": (lambda: pf.compare("revenue", methods=["adpa"], deployments=10), ValueError, "must be among", "'adpa'", "did you mean 'apda'?"),
-    "a method for a function of the problem": (lambda: pf.compare("revenue", methods=[METHOD], deployments=10), TypeError, "functions of the problem", "PrimalDual(", "lambda problem: apda(problem)"),
+    "a method for a function of the problem": (lambda: pf.compare("revenue", methods=[METHOD], deployments=10), TypeError, "functions of the problem", "PrimalDual(", 'write {"name": method}'),
     "a name in capitals": (lambda: pf.APDA, AttributeError, "has no attribute", "'APDA'", "did you mean 'apda'?"),
     "an array for a dataset": (lambda: pf.plot(np.zeros(3)), ValueError, "`dataset` must be a dataset of `simulate`", "ndarray", "`Study.history`"),
+    "the name of a dataset": (lambda: pf.plot("x.nc"), ValueError, "`dataset` must be a dataset of `simulate`", "'x.nc'", "open it with xarray.open_dataset"),
     # Studies in TOML
     "a type misspelled": (lambda: describe(TOML + '[method]\ntype = "adpa"'), pf.SpecError, "method.type: must be one of", "'adpa'", "'apda'"),
     "a key misspelled": (lambda: describe(TOML + '[method]\ntype = "apda"\nstpe = 0.1'), pf.SpecError, "method.stpe: unknown key", "0.1", "did you mean 'step'?"),
@@ -216,15 +240,32 @@ def test_a_mistake_with_a_study_is_told_and_changes_nothing(place, name):
 
 
 COMMANDS = {
-    "a problem misspelled": (["compare", "revenu"], "must be one of", "'revenu'", "did you mean 'revenue'?"),
-    "an experiment misspelled": (["reproduce", "regresion"], "must be one of", "'regresion'", "'regression'"),
-    "a method misspelled": (["reproduce", "regression", "--methods", "adpa"], "must be among", "['adpa']", "'apda'"),
+    "a problem misspelled": (["compare", "revenu"], "`problem` must be one of", "'revenu'", "did you mean 'revenue'?"),
+    "an experiment misspelled": (
+        ["reproduce", "regresion"],
+        "must be one of",
+        "'regresion'",
+        "did you mean 'regression'?",
+    ),
+    "a method misspelled": (
+        ["reproduce", "regression", "--methods", "apda,pdps"],
+        "must be among",
+        "got 'pdps'",
+        "did you mean 'pd-ps'?",
+    ),
+    "no method": (["reproduce", "regression", "--methods", ""], "must be at least one of", "got none", "'apda'"),
     "a command misspelled": (["stduy"], "No such command", "'stduy'", "Did you mean 'study'?"),
     "a study's file that does not exist": (
         ["study", "ask", "--store", "none.db"],
         "does not exist",
         "none.db",
-        "Study.create",
+        "performative study new SPEC --store none.db",
+    ),
+    "a description that does not exist": (
+        ["study", "new", "none.toml", "--store", "a.db"],
+        "does not exist",
+        "none.toml",
+        "write a description of the study there",
     ),
     "results that do not exist": (["plot", "none.nc", "--out", "a.png"], "is not a file", "none.nc", "does not exist"),
     "a problem's file that does not exist": (

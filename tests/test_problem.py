@@ -87,7 +87,8 @@ def test_constraints_must_have_different_names():
 )
 def test_all_parts_of_a_problem_must_have_one_dimension(rules, decisions, dimension, named):
     refused(
-        f"all parts of a problem must have one dimension, but got {named}", lambda: problem(rules, decisions, dimension)
+        f"all parts of a problem must have the same dimension, but got {named}",
+        lambda: problem(rules, decisions, dimension),
     )
 
 

@@ -69,7 +69,7 @@ class FrozenNoise:
         (CountsCalls, "changed `calls`"),
         (CountsInAGlobal, r"changed `sample.COUNTER\[0\]`"),
         (AdvancesAGenerator, "changed `days"),
-        (FrozenNoise, "two keys gave the same"),
+        (FrozenNoise, "two different keys gave the same 8 samples"),
     ],
 )
 def test_worlds_that_a_program_would_freeze_are_refused_with_the_way_out(world, reason):

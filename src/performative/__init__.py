@@ -17,6 +17,7 @@ _HOMES = {
     "Bernoulli": "environments",
     "Box": "sets",
     "Budget": "sets",
+    "ChangedFunction": "errors",
     "ClosedForm": "environments",
     "compare": "comparison",
     "confidence_bounds": "methods.confidence_bounds",
@@ -150,6 +151,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
     )
     from performative.errors import (
         AlreadyTold as AlreadyTold,
+        ChangedFunction as ChangedFunction,
         InfeasibleProblem as InfeasibleProblem,
         LocalOptimumWarning as LocalOptimumWarning,
         NonFiniteWarning as NonFiniteWarning,

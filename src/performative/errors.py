@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-
-class PerformativeError(Exception):
-    """The base class of every exception here.
-
-    >>> import performative as pf
-    >>> from performative.losses import Revenue
-    >>> at_least = pf.constraints.Linear([-1.0], -6.0, name="price of at least 6")
-    >>> try:
-    ...     method = pf.apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [at_least]))
-    ... except pf.PerformativeError as error:
-    ...     print(type(error).__name__)
-    InfeasibleProblem
-    """
+from performative.numerics.refusals import ChangedFunction as ChangedFunction
+from performative.numerics.refusals import PerformativeError as PerformativeError
 
 
 class InfeasibleProblem(PerformativeError, ValueError):
@@ -67,7 +56,8 @@ class NoStrictlyFeasibleDecision(PerformativeError, ValueError):
         largest = "the largest slack" if proved else "none was found: the largest slack of the search"
         super().__init__(
             f"a decision in the set with g(θ) < 0 must exist for a method that explores safely, but {largest} is "
-            f"{slack:.6g}; limited by: {', '.join(blocking)}"
+            f"{slack:.6g}; limited by: {', '.join(blocking)}. Loosen one of them, or use a method that does not explore safely, "
+            "such as apda"
         )
 
 

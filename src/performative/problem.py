@@ -94,8 +94,8 @@ class Problem:
         lengths = {name: length for name, length in dimensions.items() if length is not None}
         if len(set(lengths.values())) > 1:
             raise ValueError(
-                f"all parts of a problem must have one dimension, but got {lengths}; give bounds, coefficients and the rest one "
-                "number for each number of a decision"
+                f"all parts of a problem must have the same dimension, but got {lengths}; give bounds, coefficients and the rest "
+                "one number for each number of a decision"
             )
         assign(
             self,

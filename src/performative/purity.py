@@ -64,7 +64,7 @@ def require_key_decides(name: str, draw: Any, key: Array, other: Array) -> None:
     varied = len(first) > 1 and len(np.unique(first, axis=0)) > 1
     if varied and np.array_equal(first, second, equal_nan=True):
         raise NotPure(
-            f"{name} must draw with its key, but two keys gave the same {len(first)} different samples, so that every round "
+            f"{name} must draw with its key, but two different keys gave the same {len(first)} samples, so that every round "
             f"would see the same noise; {REMEDY}"
         )
 

@@ -107,7 +107,7 @@ class Box(DecisionSet):
         for index in np.argwhere(~(lower <= upper))[:1]:
             low, high = lower[tuple(index)], upper[tuple(index)]
             where = f" at index {index[0]}" if lower.ndim else ""
-            raise ValueError(f"`lower <= upper` must hold, but got (lower={low}, upper={high}){where}")
+            raise ValueError(f"`lower <= upper` must hold, but got (lower={low}, upper={high}){where}; swap them")
         if lower.size == 0:
             raise ValueError("`lower` and `upper` must hold at least one number, but are empty")
         size = lower.shape[0] if lower.ndim else _size(dimension)

@@ -26,15 +26,18 @@ def is_traced(*values: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
-def finite_array(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Floats:
+def finite_array(
+    name: str, value: Any, ndim: int | tuple[int, ...] | None = None, lacking: str = "add brackets"
+) -> Floats:
     """A read-only copy of `value` as float64, of the allowed number of axes, every entry finite.
 
-    It is a copy, so later changes to the caller's array have no effect.
+    It is a copy, so later changes to the caller's array have no effect. `lacking` is the remedy for too few axes.
     """
-    array = _numbers(name, value, ndim)
+    array = _numbers(name, value, ndim, lacking)
     if not np.all(np.isfinite(array)):
         where = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]} at index {where}")
+        place = f" at index {where}" * bool(where)
+        raise ValueError(f"`{name}` must be finite, but got {array[tuple(where)]}{place}; put a finite number there")
     return read_only(array)
 
 
@@ -45,7 +48,7 @@ def vector(name: str, value: Any) -> Floats:
 
 def matrix(name: str, value: Any) -> Floats:
     """A read-only copy of `value` as a matrix of finite float64; one number is a matrix of one."""
-    array = finite_array(name, value, (0, 2))
+    array = finite_array(name, value, (0, 2), f"give a matrix, such as np.diag({shown(value)})")
     return array if array.ndim else read_only(array.reshape(1, 1))
 
 
@@ -62,7 +65,7 @@ def require_samples(samples: Any, count: int, scalars: bool) -> Any:
 
 def bounds(name: str, value: Any, forbidden: float) -> Floats:
     """A read-only copy of `value` as float64, a number or a vector that may be infinite, but not nan or `forbidden`."""
-    array = _numbers(name, value, (0, 1))
+    array = _numbers(name, value, (0, 1), "add brackets")
     for where in np.argwhere(np.isnan(array) | (array == forbidden))[:1].tolist():
         raise ValueError(
             f"`{name}` must hold numbers or {-forbidden}, but got {array[tuple(where)]}"
@@ -71,7 +74,7 @@ def bounds(name: str, value: Any, forbidden: float) -> Floats:
     return read_only(array)
 
 
-def _numbers(name: str, value: Any, ndim: int | tuple[int, ...] | None) -> Floats:
+def _numbers(name: str, value: Any, ndim: int | tuple[int, ...] | None, lacking: str) -> Floats:
     try:
         if value is None:
             raise TypeError("None is not a number")
@@ -83,8 +86,8 @@ def _numbers(name: str, value: Any, ndim: int | tuple[int, ...] | None) -> Float
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and array.ndim not in allowed:
         counts = " or ".join(str(axes) for axes in allowed)
-        brackets = "take off" if array.ndim > max(allowed) else "add"
-        raise ValueError(f"`{name}` must have {counts} axes, but got shape {array.shape}; {brackets} brackets")
+        remedy = "take off brackets" if array.ndim > max(allowed) else lacking
+        raise ValueError(f"`{name}` must have {counts} axes, but got shape {array.shape}; {remedy}")
     return array
 
 

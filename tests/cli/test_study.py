@@ -119,8 +119,12 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         "error: method.samples: must be a whole number from 1 to 33554432, but got 0",
     ]
     assert not Path("prices.db").exists()
-    assert "does not exist; create a study with Study.create" in run("ask", "--store", "prices.db", code=1)
-    assert "No such file" in run("new", "nowhere.toml", "--store", "prices.db", code=1)
+    assert run("ask", "--store", "prices.db", code=1) == (
+        "error: prices.db does not exist; create a study with `performative study new SPEC --store prices.db`\n"
+    )
+    assert run("new", "nowhere.toml", "--store", "prices.db", code=1) == (
+        "error: nowhere.toml does not exist; write a description of the study there\n"
+    )
     Path("spec.toml").write_text(SPEC)
     run("new", "spec.toml", "--store", "prices.db")
     assert "already has a study 'eu'" in run("new", "spec.toml", "--store", "prices.db", code=1)

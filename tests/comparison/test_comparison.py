@@ -157,7 +157,7 @@ def test_functions_may_be_compared_with_names():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"problem": "nowhere"}, "`name` must be one of"),
+        ({"problem": "nowhere"}, "`problem` must be one of"),
         ({"problem": [3]}, "`problem` must be names or Cases"),
         ({"problem": ["spam", "spam"]}, "`problems` must have different names"),
         ({"problem": "spam", "methods": ["nobody"]}, "`methods` must be among"),

@@ -58,7 +58,11 @@ def test_functions_are_given_the_arrays_of_jax(name):
     with precise():
         losses = jax.vmap(problem.loss, in_axes=(None, 0))(jnp.asarray(theta), jnp.asarray(samples + 0.3 * theta))
     assert pf.performative_risk(problem, environment, theta) == pytest.approx(np.mean(np.asarray(losses)), rel=1e-12)
-    assert pf.performative_optimum(problem, environment).kkt_residual < 1e-6
+    if name == "class label":  # it jumps
+        with pytest.raises(pf.SolverFailed, match="smooth the loss"):
+            pf.performative_optimum(problem, environment)
+    else:
+        assert pf.performative_optimum(problem, environment).kkt_residual < 1e-6
     gaussian = pf.LocationFamily(pf.Gaussian([1.0, 1.0], [1.0, 1.0]), 0.3 * np.eye(2), shift)
     assert np.isfinite(pf.performative_risk(problem, gaussian, theta))
 

@@ -131,7 +131,7 @@ WIDE = pf.Problem(loss, pf.Box(np.zeros(4), np.ones(4)))
         (lambda p: pf.two_stage(p, stage=2), "`stage` must be a whole number >= 3"),
         (lambda p: pf.two_stage(p, shift=lambda a, x: a * x), "`effect` must be given with `shift`"),
         (lambda p: pf.repeated_minimization(p, samples=0), "`samples` must be a whole number >= 1"),
-        (lambda p: pf.repeated_minimization(p, environment=3), "whose truth is known"),
+        (lambda p: pf.repeated_minimization(p, environment=3), "must know its risk"),
         (lambda p: pf.saddle(p, ascending=[2]), "`ascending` must be at most 1"),
         (lambda p: pf.repeated_minimization(pf.Problem(loss, pf.Ball(1.0))), "dimension is unknown"),
     ],

@@ -205,7 +205,7 @@ def test_other_options_are_solved_as_well(name, options):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("chess", {}, r"`name` must be one of \['gaussian-mean', 'regression'.*but got 'chess'"),
+        ("chess", {}, r"`problem` must be one of \['gaussian-mean', 'regression'.*but got 'chess'"),
         ("gaussian-mean", {"strength": 0.0}, "`strength > 0` must hold, but got strength=0.0"),
         ("gaussian-mean", {"penalty": 0.0}, "`penalty > 0` must hold"),
         ("regression", {"sensitivity": -1.0}, "`sensitivity > 0` must hold"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from performative.cli.options import Out
+from performative.cli.options import Methods, Out, separated
 
 if TYPE_CHECKING:
     from performative.comparison.results import Comparison
@@ -19,12 +19,7 @@ def compare(
     problem: Annotated[
         list[str] | None, typer.Argument(help="Problems by name, as in performative.problems; all by default.")
     ] = None,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Names, comma-separated or repeated; module:function for your own. By default, all built-in methods."
-        ),
-    ] = None,
+    methods: Methods = None,
     deployments: Annotated[
         int, typer.Option(help="Samples each method may ask for, warm-up and probes included.")
     ] = 10_000,
@@ -42,7 +37,6 @@ def compare(
     """
     from performative import comparison
 
-    names = [name.strip() for item in methods or [] for name in item.split(",") if name.strip()]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -50,7 +44,7 @@ def compare(
     try:
         results = comparison.compare(
             problem or (),
-            methods=names,
+            methods=separated(methods),
             deployments=deployments,
             rounds=rounds,
             realizations=realizations,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from performative.cli.options import Out
+from performative.cli.options import Methods, Out, separated
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,10 +27,7 @@ def reproduce(
     sensitivity: Annotated[
         list[float] | None, typer.Option(help="ε; repeat the option for several; 1 and 10 by default.")
     ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(help="Comma-separated names: apda, pd-ps, oracle, apda-recycle, safe-apda; all by default."),
-    ] = None,
+    methods: Methods = None,
     seed: Annotated[int, typer.Option(help="The random seed.")] = 0,
     workers: Annotated[int, typer.Option(help="How many processes to use; the results do not depend on it.")] = 2,
     cluster: Annotated[
@@ -52,7 +49,7 @@ def reproduce(
         rounds=(1_000_000 if full else 20_000) if rounds is None else rounds,
         realizations=(100 if full else 50) if realizations is None else realizations,
         sensitivities=sensitivity or [1.0, 10.0],
-        **({} if methods is None else {"methods": [name.strip() for name in methods.split(",")]}),
+        **({"methods": separated(methods)} if methods else {}),
         seed=seed,
         workers=workers,
         cluster=cluster,

@@ -193,9 +193,14 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
     with _errors():
         from performative.study import Study
 
+        if not store.exists():
+            created = f"performative study new SPEC --store {shlex.quote(str(store))}"
+            raise ValueError(f"{store} does not exist; create a study with `{created}`")
         names = [name] if name is not None else list(Study.names(store))
         if not names:
-            raise ValueError(f"{store} holds no study; create one with `performative study new`")
+            raise ValueError(
+                f"{store} holds no study; create one with `performative study new SPEC --store {shlex.quote(str(store))}`"
+            )
         if len(names) > 1:
             raise ValueError(f"{store} holds several studies; choose one with `--name`: {', '.join(names)}")
         with Study.open(store, names[0], readonly=readonly) as study:

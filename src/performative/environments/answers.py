@@ -11,6 +11,8 @@ from performative.validation import shown
 
 WorldState: TypeAlias = object
 """The state of a world: any pytree; an empty tuple where there is none."""
+ORDER = ("key", "theta", "n")
+"""What `sample` of every world takes."""
 
 
 class Signature(NamedTuple):
@@ -25,6 +27,9 @@ def signature_of(environment: Any) -> Signature:
 
     A world whose arguments do not say it has an attribute `signature`.
     """
+    if isinstance(environment, type):
+        made = f"{environment.__name__}({', '.join(_required(environment))})"
+        raise TypeError(f"`environment` must be an object, but got the class {environment.__name__}; write {made}")
     if isinstance(getattr(environment, "signature", None), Signature):
         return environment.signature
     sample = getattr(environment, "sample", None)
@@ -34,6 +39,7 @@ def signature_of(environment: Any) -> Signature:
             "LocationFamily(base, effect)"
         )
     names = _names(sample)
+    _require_order(sample, names)
     carries_state = "state" in names
     if carries_state != callable(getattr(environment, "init", None)):
         raise TypeError(
@@ -71,8 +77,34 @@ def respond(environment: Any, normals: Array, theta: Array, t: Array | float) ->
     return environment.respond(normals, theta, **({"t": t} if "t" in _names(environment.respond) else {}))
 
 
-def _names(function: Any) -> list[str]:
+def _require_order(sample: Any, names: list[str]) -> None:
+    """Refuse a `sample` that cannot be called with (key, theta, n), or whose names say that it wants another order."""
+    extra = {name: None for name in ("t", "state") if name in names}
+    swapped = any(name in ORDER and name != place for name, place in zip(names, ORDER, strict=False))
     try:
-        return list(inspect.signature(function).parameters)
+        if names:
+            inspect.signature(sample).bind(*ORDER, **extra)
+    except TypeError:
+        swapped = True
+    if swapped:
+        raise TypeError(
+            f"`sample` must take ({', '.join(ORDER)}) in this order, and `t` or `state` after them if it needs them, but takes "
+            f"({', '.join(names)})"
+        )
+
+
+def _names(function: Any) -> list[str]:
+    return [parameter.name for parameter in _parameters(function)]
+
+
+def _required(function: Any) -> list[str]:
+    """The names of the arguments without a default."""
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in _parameters(function) if one.default is one.empty and one.kind not in free]
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature takes what every world takes
         return []

@@ -81,14 +81,16 @@ class Gaussian:
         if covariance.ndim == 1:
             if not np.all(covariance >= 0):
                 raise ValueError(
-                    f"`covariance` given as variances must be >= 0, but got {covariance.min()}; they are squares"
+                    f"`covariance` given as variances must be >= 0, but got {covariance.min()}; they are squares of standard "
+                    "deviations"
                 )
             factor = np.sqrt(covariance)
         else:
             values, vectors = np.linalg.eigh(symmetric("covariance", covariance))
             if values.min() < -1e-10 * max(float(values.max()), 1e-300):
                 raise ValueError(
-                    f"`covariance` must be positive semidefinite, but its smallest eigenvalue is {values.min():.6g}"
+                    f"`covariance` must be positive semidefinite, but its smallest eigenvalue is {values.min():.6g}; its "
+                    "diagonal holds variances, which are >= 0, and np.cov(samples.T) estimates one that fits"
                 )
             factor = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
             if values.min() > 0:  # the triangular factor costs half as many multiplications

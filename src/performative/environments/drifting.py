@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -98,12 +99,27 @@ class Drifting:
         return self.at(t).sample(key, theta, n)
 
 
-def _get(node: Any, name: str) -> Any:
+def _get(world: Any, name: str) -> Any:
+    node = world
     for part in name.split("."):
         if not hasattr(node, part):
-            raise ValueError(f"`path(t)` must name parameters of {type(node).__name__}, but names {name!r}")
+            raise ValueError(
+                f"`path(t)` must name parameters of {type(node).__name__}, but names {name!r}; choose from "
+                f"{', '.join(_parameters(world))}"
+            )
         node = getattr(node, part)
     return node
+
+
+def _parameters(node: Any) -> list[str]:
+    """The names of what an object was made from, `base.mean` for a part of a part."""
+    names = [name for name in inspect.signature(type(node)).parameters if hasattr(node, name)] or [*vars(node)]
+    found = []
+    for name in names:
+        value = getattr(node, name)
+        nested = dataclasses.is_dataclass(value) and not callable(value)
+        found += [f"{name}.{inner}" for inner in _parameters(value)] if nested else [name]
+    return found
 
 
 def _with(node: Any, names: list[str], value: Any) -> Any:

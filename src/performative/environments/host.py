@@ -159,7 +159,16 @@ class HostWorld:
                 return call.last
         extra = {"t": int(t)} if self._takes_round else {}
         rng = np.random.default_rng(words)
-        samples = self._checked(call(rng, np.array(theta), n, **extra), n)
+        try:
+            answered = call(rng, np.array(theta), n, **extra)
+        except TypeError as error:
+            if "PRNG key" not in str(error) or "Generator" not in str(error):
+                raise
+            raise TypeError(
+                "`sample(rng, theta, n)` of a HostWorld must draw with `rng`, a numpy.random.Generator, but used it as a key of "
+                "JAX; write rng.normal(size=(n, k)), or pass an object with sample(key, theta, n) without HostWorld"
+            ) from error
+        samples = self._checked(answered, n)
         if self._remembers:
             call.remember(int(count), samples)
         return samples
@@ -172,7 +181,10 @@ class HostWorld:
         samples = samples[:, None] if samples.ndim == 1 else samples
         width = samples.shape[-1] if self._width is None and samples.ndim == 2 else self._width
         if samples.shape != (n, width):
-            raise ValueError(f"`sample` must return samples ({n}, {width or 'k'}), but returned {samples.shape}")
+            raise ValueError(
+                f"`sample` must return samples (n, {self._width or 'k'}) with n rows, here n = {n}, but returned "
+                f"{samples.shape}; give each sample a row"
+            )
         if not np.all(np.isfinite(samples)):
             raise ValueError("`sample` must return finite numbers, but some are not")
         self._width = width

@@ -14,6 +14,7 @@ from performative.numerics.pytrees import as_node, pytree
 from performative.problem import Problem
 from performative.purity import is_own
 from performative.solvers.derivatives import DecoupledRisk
+from performative.validation import shown
 
 
 class Environment(Protocol):
@@ -142,7 +143,8 @@ def require_known(environment: Any) -> None:
     """Refuse a world whose truth is not known."""
     if not knows_risk(environment):
         raise TypeError(
-            f"`environment` must be one whose truth is known, such as performative.LocationFamily, but got {environment!r}"
+            f"`environment` must know its risk, like performative.LocationFamily(base, effect), but got {shown(environment)}; "
+            "give it a method risk(problem)"
         )
 
 

@@ -16,7 +16,7 @@ from performative.problems.instance import WARMUP, Instance
 from performative.simulation.dataset import described
 from performative.simulation.processes import check_cluster
 from performative.simulation.simulate import PARTIAL, run
-from performative.validation import MOST_SEED, positive, whole
+from performative.validation import MOST_SEED, like, positive, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -51,13 +51,16 @@ def reproduce(
     rounds, realizations = whole("rounds", rounds, 1), whole("realizations", realizations, 1)
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
     if experiment not in EXPERIMENTS:
-        raise ValueError(f"`experiment` must be one of {sorted(EXPERIMENTS)}, but got {experiment!r}")
+        near = like(experiment, EXPERIMENTS)
+        raise ValueError(f"`experiment` must be one of {sorted(EXPERIMENTS)}, but got {experiment!r}{near}")
     values = [float(positive("sensitivity", value)) for value in sensitivities]
     if not values or len(set(values)) < len(values):
         raise ValueError(f"`sensitivities` must be different numbers, at least one, but got {values}")
-    unknown = [name for name in methods if name not in METHODS]
-    if unknown or not methods:
-        raise ValueError(f"`methods` must be among {list(METHODS)}, but got {list(methods)}")
+    if not methods:
+        raise ValueError(f"`methods` must be at least one of {list(METHODS)}, but got none")
+    for name in methods:
+        if name not in METHODS:
+            raise ValueError(f"`methods` must be among {list(METHODS)}, but got {name!r}{like(name, METHODS)}")
     if cluster is not None:
         check_cluster(cluster)
     if out is not None:

@@ -21,6 +21,7 @@ from performative.methods.protocol import State, checked
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import pytree
+from performative.numerics.randomness import require_key
 from performative.problem import Problem
 from performative.validation import positive, whole
 
@@ -54,6 +55,7 @@ class ConfidenceBounds:
     @in_float64
     def init(self, key: Array) -> State[ArmLosses]:
         """Nothing deployed. The multipliers stay 0, since every arm is feasible."""
+        require_key(key)
         count = self.arms.shape[0]
         belief = ArmLosses(jnp.zeros(()), jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
         start = jnp.asarray(self.arms)[self.first]

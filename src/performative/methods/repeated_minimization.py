@@ -15,6 +15,7 @@ from performative.numerics.arrays import as_field
 from performative.numerics.expectations import from_samples, hessian_pattern
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import pytree
+from performative.numerics.randomness import require_key
 from performative.problem import LossInData, Problem
 from performative.solvers.augmented_lagrangian import minimize, width_of
 from performative.solvers.derivatives import DecoupledRisk
@@ -60,6 +61,7 @@ class RepeatedMinimization:
     @in_float64
     def init(self, key: Array) -> State[None]:
         """The state before any data, at θ_1."""
+        require_key(key)
         origin = self.problem.decisions.project(jnp.zeros(self.problem.d))
         start = origin if self.start is None else jnp.asarray(self.start)
         return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), None)

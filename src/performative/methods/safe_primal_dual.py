@@ -24,7 +24,7 @@ from performative.methods.protocol import checked
 from performative.numerics.polynomial import is_analytic
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
-from performative.numerics.randomness import standard_normal
+from performative.numerics.randomness import require_key, standard_normal
 from performative.problem import Problem
 from performative.safety import PreparedSafety
 from performative.steps import CurvatureSteps
@@ -65,6 +65,7 @@ class SafePrimalDual:
     @in_float64
     def init(self, key: Array) -> SafeState:
         """Round 0 deploys the start, pulled to safety; with a `history`, round 1 does."""
+        require_key(key)
         zero, theta = jnp.zeros(()), jnp.asarray(self.start)
         state = SafeState(
             round=jnp.asarray(0),

@@ -256,7 +256,7 @@ class _Run:
     def _apply(self, equation: Any, operands: list[Any]) -> list[Any]:
         name = equation.primitive.name
         if all(_is_constant(operand) for operand in operands):
-            return _bound(equation, operands)
+            return _bind(equation, operands)
         if name in CALLS and CALLS[name] in equation.params:
             inner = equation.params[CALLS[name]]
             return self._read(getattr(inner, "jaxpr", inner), getattr(inner, "consts", []), operands)
@@ -264,7 +264,7 @@ class _Run:
         if linear and all(isinstance(operand, _Affine) or _is_constant(operand) for operand in operands):
             return [self._affine(equation, operands)]
         if linear and (any(isinstance(operand, _Averaged) for operand in operands)):
-            return _bound(equation, [self._mean(operand) for operand in operands])
+            return _bind(equation, [self._mean(operand) for operand in operands])
         if any(isinstance(operand, _Averaged) for operand in operands):
             raise _Unreadable
         alone = self._only_score(operands)
@@ -278,10 +278,10 @@ class _Run:
         if alone is not None:
             return self._of_one_score(equation, operands, alone)
         if linear:
-            return _bound(equation, [self._mean(operand) for operand in operands])
+            return _bind(equation, [self._mean(operand) for operand in operands])
         if name == "dot_general" and all(isinstance(operand, _Affine) for operand in operands):
             parts = [operand.parts[:-1] for operand in operands]
-            products = jax.vmap(lambda *each: _bound(equation, each)[0])(*parts)
+            products = jax.vmap(lambda *each: _bind(equation, each)[0])(*parts)
             return [_Averaged(jnp.sum(products, axis=0))]
         raise _Unreadable
 
@@ -292,12 +292,12 @@ class _Run:
         if name in _SUMS or name in ("concatenate", "pad", "stack") or name == "select_n":
             first = operands[:1] if name == "select_n" else []
             lifted = [self._as_affine(operand) for operand in operands[len(first) :]]
-            parts = jax.vmap(lambda *each: _bound(equation, [*first, *each])[0])(*(item.parts for item in lifted))
+            parts = jax.vmap(lambda *each: _bind(equation, [*first, *each])[0])(*(item.parts for item in lifted))
         else:
             lifted = [operand for operand in operands if isinstance(operand, _Affine)]
             axes = [0 if isinstance(operand, _Affine) else None for operand in operands]
             arrays = [operand.parts if isinstance(operand, _Affine) else operand for operand in operands]
-            parts = jax.vmap(lambda *each: _bound(equation, each)[0], in_axes=axes)(*arrays)
+            parts = jax.vmap(lambda *each: _bind(equation, each)[0], in_axes=axes)(*arrays)
         ids = _moved_ids(equation, operands) if name in _MOVES else None
         if ids is None and name not in _MIXES and name not in _MOVES:
             ids = _together(list(lifted))
@@ -336,7 +336,7 @@ class _Run:
         """An operation entry by entry whose operands are functions of different scores: what can be averaged at once."""
         name = equation.primitive.name
         if name in _SUMS:
-            return _Averaged(_bound(equation, [self._mean(operand) for operand in operands])[0])
+            return _Averaged(_bind(equation, [self._mean(operand) for operand in operands])[0])
         affine = all(isinstance(operand, _Affine) or _is_constant(operand) for operand in operands)
         if name in _COMPARED and affine:
             one, other = (self._as_affine(operand) for operand in operands)
@@ -418,7 +418,7 @@ class _Run:
 
     def _vmapped(self, equation: Any, values: list[Array], operands: list[Any]) -> list[Array]:
         axes = [None if _is_constant(operand) else 0 for operand in operands]
-        return jax.vmap(lambda *each: _bound(equation, each), in_axes=axes)(*values)
+        return jax.vmap(lambda *each: _bind(equation, each), in_axes=axes)(*values)
 
     def _only_score(self, operands: list[Any]) -> int | None:
         scores = {int(i) for operand in operands if not _is_constant(operand) for i in operand.ids.flat}
@@ -506,12 +506,12 @@ def _moved_ids(equation: Any, operands: list[Any]) -> Ids | None:
                 else jnp.asarray(np.asarray(operand) if _is_constant(operand) else operand.ids + 1)
                 for operand in operands
             ]
-            return np.asarray(_bound(equation, moved)[0]) - 1
+            return np.asarray(_bind(equation, moved)[0]) - 1
     except jax.errors.TracerArrayConversionError:
         return None
 
 
-def _bound(equation: Any, operands: Any) -> list[Array]:
+def _bind(equation: Any, operands: Any) -> list[Array]:
     """The operation itself, with its own rules for derivatives."""
     params = equation.primitive.get_bind_params(equation.params)
     functions, params = params if isinstance(params, tuple) else ((), params)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import jax
 
 from performative.numerics.reads import Reading, changes, reads
+from performative.numerics.refusals import ChangedFunction
 
 
 class Watched(jax.tree_util.Partial):
@@ -51,7 +52,7 @@ class Watched(jax.tree_util.Partial):
             function = self.given.func if isinstance(self.given, jax.tree_util.Partial) else type(self.given)
             named = getattr(function, "__qualname__", None) or type(function).__name__
             name, before, after = next(changes(self.seen, now))
-            raise RuntimeError(
+            raise ChangedFunction(
                 f"`{name}`, which `{named}` reads, must stay as it was when the function was given, but it was {before} and "
                 f"is {after} now; make the problem, world or method with it again, or pass what changes as an argument: "
                 "jax.tree_util.Partial(function, numbers)"

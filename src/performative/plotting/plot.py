@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from performative.plotting.comparison import comparison_figure
@@ -35,7 +36,10 @@ def plot(dataset: Any) -> Figure:
     if isinstance(getattr(dataset, "results", None), Mapping):  # what `compare` returns: a dataset for each problem
         return comparison_figure(dataset.results)
     if not isinstance(dataset, xr.Dataset):
-        raise ValueError(f"`dataset` must be {_ANY}, but got {type(dataset).__name__}")
+        got, remedy = type(dataset).__name__, ""
+        if isinstance(dataset, str | PathLike):
+            got, remedy = repr(str(dataset)), "; open it with xarray.open_dataset"
+        raise ValueError(f"`dataset` must be {_ANY}, but got {got}{remedy}")
     former = {old: new for old, new in _FORMER_NAMES.items() if old in dataset.dims or old in dataset.variables}
     if former:  # a file that an earlier version wrote
         return plot(dataset.rename(former))

@@ -45,14 +45,14 @@ def names() -> tuple[str, ...]:
     return tuple(PROBLEMS)
 
 
-def get(name: str, **options: Any) -> Case:
-    """The problem of this name; `options` are those of the function that makes it, `PROBLEMS[name]`.
+def get(problem: str, **options: Any) -> Case:
+    """The problem of this name; `options` are those of the function that makes it, `PROBLEMS[problem]`.
 
     >>> import performative as pf
     >>> case = pf.problems.get("gaussian-mean", strength=0.5)
     >>> case.optimum.decision.round(3), case.stable.decision.round(3)
     (array([0.723, 0.177]), array([0.628, 0.272]))
     """
-    if name not in PROBLEMS:
-        raise ValueError(f"`name` must be one of {list(PROBLEMS)}, but got {name!r}{like(name, PROBLEMS)}")
-    return PROBLEMS[name](**options)
+    if problem not in PROBLEMS:
+        raise ValueError(f"`problem` must be one of {list(PROBLEMS)}, but got {problem!r}{like(problem, PROBLEMS)}")
+    return PROBLEMS[problem](**options)

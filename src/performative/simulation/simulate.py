@@ -16,13 +16,15 @@ from performative.environments.host import HostWorld
 from performative.numerics.precision import in_float64
 from performative.provenance import describe
 from performative.simulation.checkpoints import finished_so_far
-from performative.simulation.dataset import recorded_rounds, report_failures, to_dataset
+from performative.simulation.dataset import recorded_rounds, to_dataset
+from performative.simulation.failures import report_failures
 from performative.simulation.jobs import LANES, Job, make_jobs
 from performative.simulation.processes import check_cluster
 from performative.simulation.runner import run_jobs
 from performative.simulation.truths import Measures, samples_per_round
 from performative.simulation.worlds import Cast, Given, make_worlds
-from performative.validation import MOST_SEED, whole
+from performative.solvers.kkt import Solution
+from performative.validation import MOST_SEED, shown, whole
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from performative.environments.protocol import Environment
     from performative.methods.protocol import Method
     from performative.problem import Problem
-    from performative.solvers.kkt import Solution
 
 PARTIAL = "partial.nc"
 """Where, in the directory of its checkpoints, an interrupted run leaves the dataset recorded so far."""
@@ -110,6 +111,7 @@ def simulate(
     >>> runs.sel(variant="fickle", algorithm="apda").decision.isel(t=-1).shape
     (3, 1)
     """
+    _require_solutions(optimum)
     return run(
         Cast(methods, environment, problem, optimum),
         rounds=rounds,
@@ -183,6 +185,18 @@ def run(
     if directory is not None:
         (directory / PARTIAL).unlink(missing_ok=True)
     return dataset
+
+
+def _require_solutions(optimum: Any) -> None:
+    """Refuse numbers for an optimum, before a list of them is taken for instances."""
+    by_variant = list(optimum.values()) if isinstance(optimum, Mapping) else [optimum]
+    for part in by_variant:
+        for one in part if isinstance(part, list | tuple) else [part]:
+            if one is not None and not isinstance(one, Solution):
+                raise TypeError(
+                    f"`optimum` must be a performative.Solution, but got {shown(optimum)}; pass what performative_optimum "
+                    "returns for the problem and its world"
+                )
 
 
 def _forgets(environment: Any) -> bool:

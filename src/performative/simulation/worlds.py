@@ -161,10 +161,7 @@ def _checked(
     methods: dict[str, Method], environment: Environment, measured: Problem | None, optimum: Solution | None
 ) -> Part:
     """One instance of one variant; `measured` is the problem to measure on, where it is not the one that the methods know."""
-    if not callable(getattr(environment, "sample", None)):
-        raise TypeError(
-            f"`environment` must have sample(key, theta, n), but got {shown(environment)}; give a world such as LocationFamily"
-        )
+    signature_of(environment)  # refuses what is not a world
     for name, method in methods.items():
         require_method(f"methods[{name!r}]", method)
     if measured is not None and not isinstance(measured, Problem):

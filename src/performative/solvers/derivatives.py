@@ -151,9 +151,15 @@ def smoothed(derivatives: Derivatives, problem: Problem, theta: Floats) -> Model
 def require_finite(model: Model, theta: Floats) -> None:
     """Refuse an average loss that is not finite at θ, or whose gradient is not finite there."""
     if not np.isfinite(model.value):
-        raise ValueError(f"the average loss must be finite on the decision set, but is {model.value} at {theta}")
+        raise ValueError(
+            f"the average loss must be finite on the decision set, but is {model.value} at {theta}; shrink the set, or guard the "
+            "loss where it has no value, as in jnp.log(jnp.maximum(x, 1e-9))"
+        )
     if not np.all(np.isfinite(model.gradient)):
-        raise ValueError(f"the gradient of the loss must be finite, but its average is {model.gradient} at {theta}")
+        raise ValueError(
+            f"the gradient of the loss must be finite, but its average is {model.gradient} at {theta}; shrink the set, or guard "
+            "the loss where it has no slope, as in jnp.sqrt(x + 1e-9)"
+        )
 
 
 def nudged(problem: Problem, theta: Floats, length: float = 1e-9) -> Floats:

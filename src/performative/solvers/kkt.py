@@ -48,7 +48,7 @@ class Solution:
     θ (a Goldstein subgradient). `performative.truth.optimum.certify` computes it the same way.
 
     `scope` is "global" if convexity is proved, so that no decision is better, and "local" otherwise; `message` says why, and
-    how much was looked at. `error` is what quadrature may have cost. For a stable point, `sensitivity` is εβ/γ where it is
+    how much of Θ was searched. `error` is what quadrature may have cost. For a stable point, `sensitivity` is εβ/γ where it is
     known, `others` are further stable points that were found, and the gradient v is that of the risk on frozen data.
 
     >>> import jax.numpy as jnp

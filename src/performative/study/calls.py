@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.errors import ChangedFunction
 from performative.methods.protocol import Method, MethodState
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
@@ -82,7 +83,7 @@ class Calls:
     def _called(self, function: Callable[..., Any], *rest: Any) -> Any:
         structure: Any = jax.tree.structure(self._method)
         if structure != self._structure or reads(self._method) != self._reads:
-            raise RuntimeError(
+            raise ChangedFunction(
                 "a method must stay as it was when its study was opened, but its attributes, or values that its class reads, "
                 "changed; open the study again with a method like the stored one"
             )

@@ -44,6 +44,8 @@ def read_spec(path: str | os.PathLike[str]) -> str:
     """The text of a TOML file."""
     try:
         return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise SpecError([f"{path} does not exist; write a description of the study there"]) from error
     except UnicodeDecodeError as error:
         raise SpecError([f"{path} is not UTF-8: {error}"]) from error
 

@@ -23,7 +23,7 @@ from performative.numerics.slopes import is_flat
 from performative.problem import Problem, with_dimension
 from performative.purity import is_own, require_key_decides, unchanged
 from performative.truth.sampled import Risk
-from performative.validation import shown, vector, whole
+from performative.validation import vector, whole
 
 
 @in_float64
@@ -47,10 +47,7 @@ def performative_risk(
     -3.0
     """
     with_dimension(problem, required=False)
-    if not callable(getattr(environment, "sample", None)):
-        raise TypeError(
-            f"`environment` must have sample(key, theta, n), but got {shown(environment)}; give a world such as LocationFamily"
-        )
+    signature_of(environment)  # refuses what is not a world
     theta = jnp.asarray(vector("theta", theta))
     if problem.dimension not in (None, theta.shape[0]):
         raise ValueError(
@@ -145,11 +142,12 @@ class TrueRisk:
 def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
     """The risk of a problem, its dimension fixed, in a world whose truth must be known."""
     with_dimension(problem, required=False)
+    signature_of(environment)  # refuses what is not a world
     if not knows_risk(environment):
         require_still(environment)
         raise TypeError(
-            "an environment whose truth is known is needed, such as performative.LocationFamily(base, effect), but "
-            f"{type(environment).__name__} only samples"
+            "`environment` must know its risk, like performative.LocationFamily(base, effect), but "
+            f"{type(environment).__name__} only samples; give it a method risk(problem)"
         )
     problem = with_dimension(problem, environment=environment)
     check_fits(environment, problem)
