@@ -111,7 +111,7 @@ class SimulatorFailed(PerformativeError, RuntimeError):
 
 
 class UnboundedProblem(SolverFailed, ValueError):
-    """The risk falls without end along the ray from `start` in `direction`, so that nothing is best.
+    """The risk decreases without bound along the ray from `start` in `direction`, so that nothing is best.
 
     The ray was followed for `length`.
 
@@ -128,7 +128,7 @@ class UnboundedProblem(SolverFailed, ValueError):
     def __init__(self, name: str, direction: Any, start: Any, length: float) -> None:
         self.direction, self.start, self.length = direction, start, length
         super().__init__(
-            f"{name} must be bounded below on the feasible decisions, but falls without end from {start} in the direction "
+            f"{name} must be bounded below on the feasible decisions, but decreases without bound from {start} in the direction "
             f"{direction.round(6)}, as far as {length:g}; bound the decision there, by a decision set such as performative.Box "
             "or by a constraint"
         )

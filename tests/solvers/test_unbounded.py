@@ -1,4 +1,4 @@
-"""Unbounded problems name the direction in which their risk falls without end."""
+"""Unbounded problems name the direction in which their risk decreases without bound."""
 
 import functools
 
@@ -30,7 +30,9 @@ def revenue(theta, z):
     ids=["everywhere", "along a constraint", "along the set"],
 )
 def test_the_direction_is_named(decisions, rules, direction):
-    with pytest.raises(pf.UnboundedProblem, match=r"falls without end from .* bound the decision there") as caught:
+    with pytest.raises(
+        pf.UnboundedProblem, match=r"decreases without bound from .* bound the decision there"
+    ) as caught:
         pf.performative_optimum(pf.Problem(revenue, decisions, rules), STILL)
     np.testing.assert_allclose(caught.value.direction, direction, atol=1e-4)
 

@@ -130,7 +130,7 @@ def _cases(problem: Any, world: Any) -> list[Case]:
     for case in cases:
         if not knows_risk(case.environment):
             raise TypeError(
-                f"the environment of {case.name!r} must be one whose truth is known, such as performative.LocationFamily, "
+                f"the environment of {case.name!r} must know its risk, as performative.LocationFamily does, "
                 f"but got {case.environment!r}; for others call compare(problem, world, methods)"
             )
     return cases

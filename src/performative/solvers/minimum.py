@@ -51,7 +51,7 @@ def minimum(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None = Non
 
     By exact convex programming if the risk is quadratic, and by sequential convex programming otherwise. If the problem turns
     out not to be convex, the best of the KKT points reached from nine starts and from the best of many points. Only what is
-    proved convex is called a global minimum. `UnboundedProblem` names a direction in which the risk falls without end.
+    proved convex is called a global minimum. `UnboundedProblem` names a direction in which the risk decreases without bound.
     """
     derivatives = functools.partial(model_of, risk)
     theta = smooth_start(problem, derivatives, require_feasible(problem, start))

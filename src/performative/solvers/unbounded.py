@@ -1,4 +1,4 @@
-"""Is a problem unbounded? A ray of feasible decisions along which the risk falls without end."""
+"""Is a problem unbounded? A ray of feasible decisions along which the risk decreases without bound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUGHLY = 1e-5
 
 
 def require_bounded(problem: Problem, risk: Derivatives, theta: Floats, name: str) -> None:
-    """Raise `UnboundedProblem` if `risk`, whose `name` a message says, falls without end along a ray from the feasible θ.
+    """Raise `UnboundedProblem` if `risk`, whose `name` a message says, decreases without bound along a ray from the feasible θ.
 
     If no ray is found but the risk leads to the edge of every ball around θ, as along a parabola, `SolverFailed` says so.
     """
