@@ -39,6 +39,7 @@ def test_the_ranking_pairs_realizations_and_says_what_cannot_be_told_apart():
     assert mean == pytest.approx(values[3].mean())
 
 
+@pytest.mark.slow
 def test_equal_methods_are_told_apart_in_at_most_a_twentieth_of_all_rankings():
     """Holm's promise, for four equal methods at a time; 0.05 and three standard errors over 400 rankings is 0.083."""
     random = np.random.default_rng(1)

@@ -10,6 +10,7 @@ import performative as pf
 from performative.study import AlreadyTold
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_nothing_is_lost_or_twice_and_the_bits_are_the_same(tmp_path):
     counts = soak.killed(tmp_path / "prices.db", kills=8, rounds=20)
     assert counts["told"] >= counts["acknowledged"] > 15

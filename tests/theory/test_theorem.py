@@ -24,6 +24,7 @@ def test_the_model_meets_every_assumption(bound):
     assert constants.horizon == 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [ACTIVE, SLACK])
 def test_runs_stay_below_the_bounds_of_the_theorem(bound):
     """Means over 50 realizations of all four sums, at four horizons; the ratios say the bounds are not vacuous."""
