@@ -1,4 +1,4 @@
-"""Exploration of constant size: which decisions are deployed around θ_t (Algorithm 1, lines 4–6)."""
+"""Exploration of constant size: which decisions are deployed around θ_t, inside Θ or anywhere (Algorithm 1, lines 4–6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purity: a world or a method must be a function of its arguments alone, or a compiled program would freeze what it does."""
+"""Purity: a world draws with its key and nothing else, and a call changes nothing it reads; a program would freeze it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which method is better: a ranking that says which methods it cannot distinguish."""
+"""Which method is better: a ranking by paired tests, with Holm's correction, that says which methods it cannot distinguish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KKT points: decisions with multipliers, and how far they are from satisfying the KKT conditions."""
+"""KKT points: decisions with multipliers, and their KKT residual, how far they are from satisfying the conditions."""
 
 from __future__ import annotations
 

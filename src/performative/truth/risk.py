@@ -1,4 +1,4 @@
-"""The performative risk of a decision, and its risk on data that stay as they are."""
+"""The performative risk of a decision: exact where the world knows it, otherwise an average over samples."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ def performative_risk(
     require_still(environment)
     samples = whole("samples", samples, 1)
     z = drawn(problem, environment, new_key(seed), theta, samples)
-    losses = np.asarray(jax.vmap(functools.partial(problem.loss, theta))(z))
-    error = np.std(losses, ddof=1) / np.sqrt(samples) if samples > 1 else np.inf
-    return Risk(float(np.mean(losses)), float(error))
+    return Risk.of(jax.vmap(functools.partial(problem.loss, theta))(z))
 
 
 def drawn(problem: Problem, environment: Environment, key: Array, theta: Array, samples: int) -> Array:

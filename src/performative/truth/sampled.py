@@ -1,4 +1,4 @@
-"""Monte-Carlo answers about a world that only samples: its risk with a standard error, and its excess over a reference."""
+"""Risks as functions of θ where the world only samples or moves: averages with standard errors, and their excess."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ class Risk(float):
         risk = super().__new__(cls, value)
         risk.standard_error = standard_error
         return risk
+
+    @staticmethod
+    def of(losses: Array) -> Risk:
+        """The mean of the losses of independent samples."""
+        count = losses.shape[0]
+        error = float(jnp.std(losses, ddof=1)) / count**0.5 if count > 1 else float("inf")
+        return Risk(float(jnp.mean(losses)), error)
 
 
 @pytree("samples")
