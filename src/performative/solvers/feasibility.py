@@ -168,7 +168,7 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats) ->
         root = _root(constraint_curvature(problem, theta, weights * mark / units)) if bent else np.zeros((1, problem.d))
         bend = 0.5 * cp.sum_squares(root @ (x - theta)) if np.any(root) else 0.0
         try:
-            solve(cp.Problem(cp.Minimize(top + bend), [*program, *(bound for _, bound in bounds)]))
+            solve(cp.Problem(cp.Minimize(top + bend), [*(bound for _, bound in bounds), *program]))
         except SolverFailed:
             if iteration == 0:
                 raise
@@ -181,7 +181,7 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats) ->
         values = constraint_values_at(problem, target)
         reached = float(np.max(values / units)) if np.all(np.isfinite(values)) else np.inf
         if not bent:
-            return _Found(target, reached, weights, True)
+            return _Found(*((target, reached) if reached < level else (theta, level)), weights, True)
         length = float(np.linalg.norm(target - theta))
         promised = level - float(top.value) - float(np.sum((root @ (target - theta)) ** 2)) / 2
         if promised <= 1e-11 * max(1.0, abs(level)):
@@ -208,7 +208,8 @@ def _over_units(problem: Problem, x: Variable, units: Floats, top: Variable) -> 
         row += len(item.names)
         declared = item.declare(x)
         if declared is not None:
-            bounds.append((places, declared / units[places] <= top))
+            scaled = declared if np.all(units[places] == 1.0) else declared / units[places]
+            bounds.append((places, scaled <= top))
     return bounds
 
 
