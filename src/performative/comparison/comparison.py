@@ -86,7 +86,8 @@ def compare(
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
     if rounds is not None:
         rounds = whole("rounds", rounds, 1)
-    cases = _cases(problem, world)
+    show = sys.stderr.isatty() if progress is None else progress
+    cases = _cases(problem, world, show)
     if rounds is None and any(signature_of(case.environment).takes_round for case in cases):
         raise ValueError(
             "a world that changes from round to round must be compared over equal rounds, since methods that deploy more "
@@ -95,7 +96,7 @@ def compare(
     tasks = []
     for case in cases:
         tasks += [Task(case, name, own, deployments, rounds, realizations, seed) for name, own in entrants.items()]
-    outcomes = _run_all(tasks, workers, progress, None if checkpoint is None else Path(checkpoint))
+    outcomes = _run_all(tasks, workers, show, None if checkpoint is None else Path(checkpoint))
     results = {}
     for case in cases:
         records = {
@@ -112,11 +113,12 @@ def compare(
     return Comparison(results, [outcome for outcome in outcomes if isinstance(outcome, Skipped)])
 
 
-def _cases(problem: Any, world: Any) -> list[Case]:
+def _cases(problem: Any, world: Any, show: bool) -> list[Case]:
     if isinstance(problem, Problem):
         if world is None:
             raise TypeError("`world` must be given with a problem of your own: compare(problem, world, methods)")
-        return [own_case(problem, world)]
+        with progress_bar(show, 1, "problems solved"):
+            return [own_case(problem, world)]
     if world is not None:
         raise TypeError(
             f"`world` goes with a performative.Problem, but `problem` is {problem!r}; pass the methods as `methods=`"
@@ -125,7 +127,11 @@ def _cases(problem: Any, world: Any) -> list[Case]:
     for item in items:
         if not isinstance(item, str | Case):
             raise TypeError(f"`problem` must be names or Cases of performative.problems, but got {item!r}")
-    cases = [problems.get(item) if isinstance(item, str) else item for item in items]
+    cases = []
+    with progress_bar(show, len(items), "problems solved") as advance:
+        for item in items:
+            cases.append(problems.get(item) if isinstance(item, str) else item)
+            advance(1)
     _require_distinct("problems", [case.name for case in cases])
     for case in cases:
         if not knows_risk(case.environment):
@@ -200,9 +206,8 @@ def _cost(method: Any, environment: Any) -> tuple[int, int]:
     return (first, second) if opens else (0, first)
 
 
-def _run_all(tasks: list[Task], workers: int, progress: bool | None, directory: Path | None) -> list[Record | Skipped]:
+def _run_all(tasks: list[Task], workers: int, show: bool, directory: Path | None) -> list[Record | Skipped]:
     """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
-    show = sys.stderr.isatty() if progress is None else progress
     with progress_bar(show, len(tasks), "methods compared") as advance:
         if workers == 1 or len(tasks) < 2:
             return _run_group((tasks, directory), advance)
