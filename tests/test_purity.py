@@ -120,3 +120,5 @@ def test_a_simulator_with_a_generator_of_its_own_is_refused():
     world = pf.HostWorld(lambda rng, theta, n: 4.0 - theta[0] + own.normal(size=n))
     with pytest.raises(pf.NotPure, match="two calls differ"):
         pf.simulate({"rgd": METHOD}, world, rounds=3, realizations=2)
+    with pytest.raises(pf.NotPure, match="two calls differ"):
+        pf.performative_optimum(PROBLEM, world)

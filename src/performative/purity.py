@@ -19,6 +19,9 @@ REMEDY = (
     "performative.HostWorld(sample) with sample(rng, theta, n)"
 )
 
+SEVERAL = 8
+"""The least number of samples that show whether a world draws with its key."""
+
 
 def global_random() -> dict[str, tuple[Any, ...]]:
     """The random states that all programs share, in a form that can be compared."""

@@ -20,7 +20,7 @@ from performative.numerics.reads import reads
 from performative.numerics.structure import difference
 from performative.problem import Problem, with_dimension
 from performative.provenance import describe
-from performative.purity import is_own, require_key_decides, unchanged
+from performative.purity import SEVERAL, is_own, require_key_decides, unchanged
 from performative.simulation.engine import World
 from performative.simulation.truths import Measures, make_truths
 from performative.solvers.kkt import Solution
@@ -193,10 +193,6 @@ def _check_optimum(optimum: Solution, problem: Problem) -> None:
             f"`optimum` must have a decision of length {problem.dimension} and {len(problem.constraint_names)} multipliers, "
             f"but got {shapes[0]} and {shapes[1]}"
         )
-
-
-SEVERAL = 8
-"""The least number of samples that show whether a world draws with its key."""
 
 
 def rehearse(method: Method, environment: Environment, name: str = "the method") -> list[int]:

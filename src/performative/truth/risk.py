@@ -21,7 +21,7 @@ from performative.numerics.randomness import new_key
 from performative.numerics.reads import Reading, reads
 from performative.numerics.slopes import is_flat
 from performative.problem import Problem, with_dimension
-from performative.purity import is_own, require_key_decides, unchanged
+from performative.purity import SEVERAL, is_own, require_key_decides, unchanged
 from performative.truth.sampled import Risk
 from performative.validation import vector, whole
 
@@ -80,10 +80,10 @@ def require_samples(problem: Problem, environment: Environment, key: Array) -> N
     """Refuse a world whose samples at a decision do not fit the problem, or are not a function of the key."""
     theta = jnp.asarray(problem.decisions.spread(problem.d, 1)[0])
     with unchanged({"the environment": environment}):
-        drawn(problem, environment, key, theta, 8)
-        if is_own(environment):
+        drawn(problem, environment, key, theta, SEVERAL)
+        if is_own(environment) or getattr(environment, "runs_on_host", False):
             other = jax.random.fold_in(key, 1)
-            require_key_decides("the environment", lambda each: environment.sample(each, theta, 8), key, other)
+            require_key_decides("the environment", lambda each: environment.sample(each, theta, SEVERAL), key, other)
 
 
 def require_still(environment: Environment) -> None:
