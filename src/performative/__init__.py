@@ -44,6 +44,7 @@ _HOMES = {
     "Pair": "exploration",
     "PairInside": "exploration",
     "ParametricFamily": "environments",
+    "Past": "past",
     "pd_ps": "methods.paper",
     "perfgd": "methods.perfgd",
     "performative_optimum": "truth.optimum",
@@ -195,6 +196,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
         one_point as one_point,
         two_point as two_point,
     )
+    from performative.past import Past as Past
     from performative.plotting import plot as plot
     from performative.problem import Problem as Problem
     from performative.sets import (

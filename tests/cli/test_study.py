@@ -166,3 +166,36 @@ def test_a_users_loss_by_its_name(tmp_path, monkeypatch):
     run("new", "spec.toml", "--store", "prices.db")
     asked = json.loads(run("ask", "--json", "--store", "prices.db"))
     assert len(asked["decisions"]) == 1
+
+
+PAST = """
+[history]
+file = "past.csv"
+decisions = ["p1", "p2"]
+data = ["a", "b"]
+count = "days"
+"""
+
+
+def test_a_study_with_past_deployments(tmp_path, monkeypatch):
+    """The file is read beside the description, wherever the command runs; a change to it is noticed, and it may go."""
+    home = tmp_path / "home"
+    home.mkdir()
+    past, store = home / "past.csv", ("--store", tmp_path / "prices.db")
+    (home / "spec.toml").write_text(SPEC.replace("samples = 5", "samples = 5\nstart = [1.5, 1.0]") + PAST)
+    assert "history.file: must be a file beside the description" in run("new", home / "spec.toml", *store, code=1)
+    rows = "p1,p2,a,b,days\n1,1,5,4,7\n2,1,4,4,7\n1,2,5,3,5\n"
+    past.write_text(rows)
+    monkeypatch.chdir(home)
+    run("new", "spec.toml", *store)
+    monkeypatch.chdir(tmp_path)
+    asked = json.loads(run("ask", "--json", *store))
+    assert asked["decisions"] == [[1.5, 1.0]]
+    (tmp_path / "observed.csv").write_text("a,b\n4.5,4\n")
+    past.write_text(rows.replace("5,4,7", "5,4,6"))
+    changed = run("tell", "observed.csv", *number(asked), *store, code=1)
+    assert "method.history.counts: stored [7.0, 7.0, 5.0], but got [6.0, 7.0, 5.0]" in changed
+    past.unlink()
+    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
+    assert "verified bit for bit; events: 3, reports: 1" in run("verify", *store)
+    assert "round 1" in run("status", *store)

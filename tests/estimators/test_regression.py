@@ -46,9 +46,9 @@ def past():
 def test_a_history_teaches_the_effect_before_the_first_deployment():
     problem, (decisions, samples) = small()[0], past()
     state = pf.safe_apda(problem, history=(decisions, samples)).init(new_key(0))
-    assert int(state.round) == 1
+    assert int(state.round) == 0
     np.testing.assert_allclose(state.belief.effect, EFFECT, atol=0.05)
-    with pytest.raises(ValueError, match="`history` must hold decisions"):
+    with pytest.raises(ValueError, match="`history` must hold decisions of 2 numbers, like the problem's, but got 1"):
         pf.safe_apda(problem, history=(decisions[:, :1], samples))
 
 

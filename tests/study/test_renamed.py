@@ -6,6 +6,7 @@ from described import SPEC
 from market import market_problem
 
 import performative as pf
+from performative.study import identity as identities
 from performative.study.renamed import present_identity, present_spec, stored_names
 from performative.study.spec import describe
 
@@ -68,3 +69,34 @@ def test_classes_that_happen_to_have_a_former_name_are_left_alone():
         {"method": "SafePrimalDual", "method.learner": "LeastSquares", "method.safety": "Pull"},
     ):
         assert present_identity(identity) == identity
+
+
+def test_a_file_with_a_history_of_two_arrays_opens(tmp_path, monkeypatch):
+    """It was stored as decisions and samples; the study continues from its own state."""
+    random = np.random.default_rng(0)
+    decisions, samples = random.uniform(1.0, 2.0, size=(9, 2)), random.normal(size=(9, 2))
+    method = pf.safe_apda(market_problem(), history=(decisions, samples))
+
+    def earlier(given, points):
+        values = {
+            path: value for path, value in identities.identity(given, points).items() if "method.history" not in path
+        }
+        return values | {
+            "method.history[0]": decisions,
+            "method.history[1]": samples,
+            "method.init().round": np.array(1),
+        }
+
+    class Earlier:
+        def __getattr__(self, name):
+            return earlier if name == "identity" else getattr(identities, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("performative.study.study.identity", Earlier())
+        with pf.Study.create(tmp_path / "studies.db", "eu", method) as study:
+            study.ask()
+    with pf.Study.open(tmp_path / "studies.db", "eu", method) as study:
+        study.tell(study.pending, np.ones((1, 1, 2)))
+        assert study.ask().round == 1
+    with pytest.raises(pf.OtherMethod, match=r"method\.history"):
+        pf.Study.open(tmp_path / "studies.db", "eu", pf.safe_apda(market_problem(), history=(decisions, samples + 1.0)))

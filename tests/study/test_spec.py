@@ -229,3 +229,50 @@ def test_boxes_of_a_description_may_be_unbounded():
     assert (box.lower.tolist(), box.upper.tolist()) == ([0.0, -np.inf], [np.inf, 1.0])
     with pytest.raises(ValueError, match=r"decisions.lower: must be a number, -inf or a list of them, but got \[inf"):
         describe(text.replace("lower = [0.0, -inf]", "lower = [inf, 0.0]"))
+
+
+HISTORY = """
+[history]
+file = "past.csv"
+decisions = ["p1", "p2"]
+data = ["a", "b"]
+count = "days"
+"""
+ROWS = "p1,p2,a,b,days\n1,1,5,4,7\n2,1,4,4,7\n1,2,5,3,5\n"
+
+
+def test_a_description_may_give_past_deployments(tmp_path):
+    (tmp_path / "past.csv").write_text(ROWS)
+    described = describe(SPEC + HISTORY, tmp_path)
+    past = described.method.history
+    assert past.counts.tolist() == [7, 7, 5]
+    assert past.means.tolist() == [[5, 4], [4, 4], [5, 3]]
+    assert described.folder == str(tmp_path)
+    assert describe(SPEC).folder is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('file = "past.csv"', 'file = "none.csv"', "history.file: must be a file beside the description, but "),
+        ('file = "past.csv"\n', "", "history.file: must be given"),
+        ('count = "days"', "count = 7", "history.count: must be a name, but got 7"),
+        ('count = "days"', 'counts = "days"', "history.counts: unknown key (value 'days'); did you mean 'count'?"),
+        ('data = ["a", "b"]', 'data = ["a", "c"]', "but ['c'] are not among ['p1', 'p2', 'a', 'b', 'days']"),
+        ('["p1", "p2"]', '["p1"]', "history.decisions: must name 2 columns, one for each number of a decision, but got ['p1']"),
+        ('data = ["a", "b"]', 'data = "a"', "history.data: `history` must hold samples that the loss accepts, but got 1"),
+        ('type = "safe_apda"', 'type = "apda"', "history: only safe_apda learns from past deployments, but got method.type = '"),
+        (HISTORY, "", "history: must be a table, but got 3"),
+    ],
+)  # fmt: skip
+def test_a_history_that_makes_no_sense_is_refused(tmp_path, old, new, message):
+    (tmp_path / "past.csv").write_text(ROWS)
+    text = (SPEC + HISTORY).replace(old, new)
+    with pytest.raises(SpecError, match=re.escape(message)):
+        describe(text if new or "must be given" in message else "history = 3\n" + text, tmp_path)
+
+
+def test_numbers_of_a_history_that_are_not_finite_are_named(tmp_path):
+    (tmp_path / "past.csv").write_text(ROWS.replace("4,4,7", "4,,7"))
+    with pytest.raises(SpecError, match=r"history: column 'b' of .*past.csv' must be finite, but got nan in row 1"):
+        describe(SPEC + HISTORY, tmp_path)

@@ -209,7 +209,7 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
 
 def _samples(path: Path, study: Study, number: int) -> Any:
     """The samples (b, n, k) in a file."""
-    from performative.environments.tables import read_frame
+    from performative.tables import read_frame
 
     if path.suffix.lower() == ".json":
         try:

@@ -14,10 +14,10 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.environments.quadrature import Quadrature
-from performative.environments.tables import from_frame, is_pandas, read_frame
 from performative.numerics.arrays import Floats
 from performative.numerics.expectations import Moments, Pattern, Samples, from_samples
 from performative.numerics.pytrees import assign, changed, pytree
+from performative.tables import from_frame, is_pandas, read_frame
 from performative.validation import finite_array, read_only, symmetric
 
 if TYPE_CHECKING:

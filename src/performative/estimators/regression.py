@@ -191,9 +191,14 @@ class LeastSquares:
             key=belief.key,
         )
 
-    def update(self, belief: Regression, decision: Array, samples: Array) -> tuple[Regression, Array]:
-        """The regression with one more deployment, and how far its data are from what was predicted."""
-        n = samples.shape[0]
+    def update(
+        self, belief: Regression, decision: Array, samples: Array, count: Array | None = None
+    ) -> tuple[Regression, Array]:
+        """The regression with one more deployment, and how far its data are from what was predicted.
+
+        With a `count`, the one row of `samples` is the mean of that many.
+        """
+        n = samples.shape[0] if count is None else count
         mean = jnp.mean(samples, axis=0)
         if self.memory is not None:
             belief = _faded(belief, jnp.minimum(1.0, self.memory / belief.count))
@@ -206,7 +211,7 @@ class LeastSquares:
         surprise, lean, lean_inverse = self._leaned(belief, raw, share)
         learned = self.nearest_effect(belief.effect, weight * stretched, surprise)
         scatter = belief.scatter + weight * raw[:, None] * raw
-        if n > 1:
+        if samples.shape[0] > 1:
             scatter = scatter + (samples - mean).T @ (samples - mean)
         sampled = None
         if belief.reservoir is not None:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
+import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
 from performative.fading import Fading
 from performative.methods.options import memory_from, parts_of
 from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.numerics.arrays import Floats, as_field
+from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, callable_node
+from performative.past import Past, history_for
 from performative.problem import Problem, with_dimension
 from performative.safety import Pull, Safety
 from performative.shifts import Shift, apply_effect, inverse_overlap, shift_tensor, unmoved
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.steps import CurvatureSteps
-from performative.validation import finite_array, whole
+from performative.validation import whole
 
 
 def safe_apda(
@@ -32,7 +37,7 @@ def safe_apda(
     samples: int = 1,
     shift: Shift | None = None,
     effect: ArrayLike | None = None,
-    history: tuple[ArrayLike, ArrayLike] | None = None,
+    history: Past | tuple[ArrayLike, ArrayLike] | None = None,
     reservoir: int = 500,
     forgetting: float = 1.0,
 ) -> SafePrimalDual:
@@ -52,7 +57,8 @@ def safe_apda(
         samples: how many samples each deployment brings.
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
         effect: Â₀, zero by default; needed with `shift`.
-        history: past deployments: decisions (N, d) and samples (N, k), one for each. Base samples have decision 0.
+        history: past deployments, a `performative.Past`, or decisions (N, d) and samples (N, k), one for each. Base samples
+            have decision 0. The first decision is the start all the same.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
             on about the last hundred rounds, and exploration stops fading after that many.
@@ -85,7 +91,7 @@ def safe_apda(
         safety=prepared,
         steps=CurvatureSteps(),
         start=prepared.anchor if start is None else as_field(start),
-        history=None if history is None else _past(history, problem.d),
+        history=None if history is None else _past(problem, learner, history),
         samples=samples,
     )
 
@@ -115,14 +121,19 @@ def _learner(
     )
 
 
-def _past(history: tuple[ArrayLike, ArrayLike], dimension: int) -> tuple[Array, Array]:
-    """Past decisions (N, d) and samples (N, k) as arrays."""
-    decisions, samples = (
-        finite_array(name, part, 2) for name, part in zip(("decisions", "samples"), history, strict=True)
-    )
-    if decisions.shape != (len(samples), dimension) or not len(decisions):
+@in_float64
+def _past(problem: Problem, learner: LeastSquares, history: Past | tuple[ArrayLike, ArrayLike]) -> Past:
+    """The history, checked against the problem, the effect and what the loss needs to know about the data."""
+    past = history_for(problem, history)
+    width = past.means.shape[1]
+    if learner.prior is not None:
+        theta = jax.ShapeDtypeStruct((problem.d,), np.float64)
+        (rows,) = jax.eval_shape(learner.shift, learner.prior, theta).shape
+        if rows != width:
+            raise ValueError(f"`history` must hold samples of {rows} numbers, like the effect's rows, but got {width}")
+    if past.rows is None and Prediction(problem.loss, learner.shift).pattern(width, problem.d) is None:
         raise ValueError(
-            f"`history` must hold decisions (N, {dimension}) and samples (N, k), but got {decisions.shape} and "
-            f"{samples.shape}"
+            "`history` must hold single samples for a loss that is not quadratic in the data, but its rows are means of up to "
+            f"{np.max(past.counts):g}; give the rows that were averaged"
         )
-    return as_field(decisions), as_field(samples)
+    return past

@@ -13,10 +13,11 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
+from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression, with_floor
 from performative.estimators.standard_errors import DRAWS, Confidence, confidence
 from performative.fading import Fading, Scales
@@ -25,6 +26,7 @@ from performative.numerics.polynomial import is_analytic
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import require_key, standard_normal
+from performative.past import Past
 from performative.problem import Problem
 from performative.safety import PreparedSafety
 from performative.steps import CurvatureSteps
@@ -56,7 +58,7 @@ class SafePrimalDual:
     safety: PreparedSafety
     steps: CurvatureSteps
     start: Array
-    history: tuple[Array, Array] | None
+    history: Past | None
     samples: int
 
     feasible = True
@@ -64,7 +66,7 @@ class SafePrimalDual:
 
     @in_float64
     def init(self, key: Array) -> SafeState:
-        """Round 0 deploys the start, pulled to safety; with a `history`, round 1 does."""
+        """Round 0 deploys the start, pulled to safety."""
         require_key(key)
         zero, theta = jnp.zeros(()), jnp.asarray(self.start)
         state = SafeState(
@@ -78,16 +80,13 @@ class SafePrimalDual:
         )
         if self.history is None:
             return state
-        decisions, samples = (jnp.asarray(part) for part in self.history)
-        state = self._opened(state, decisions[0], samples[:1])
-        assert isinstance(state.belief, Regression)
-
-        def recall(belief: Regression, row: tuple[Array, Array]) -> tuple[Regression, None]:
-            return self.learner.update(belief, row[0], row[1][None])[0], None
-
-        belief, _ = lax.scan(recall, state.belief, (decisions[1:], samples[1:]))
+        opened = self._opened(state, jnp.asarray(self.history.decisions)[0], jnp.asarray(self.history.means)[:1])
+        assert isinstance(opened.belief, Regression)
+        belief = recalled(self.learner, opened.belief, self.history)
         theta = self.safety(self.problem, jnp.asarray(self.start))
-        return changed(state, belief=belief, decision=theta, aim=theta, values=self.problem.g(theta))
+        return changed(
+            state, belief=belief, decision=theta, aim=theta, values=self.problem.g(theta), scales=opened.scales
+        )
 
     @property
     def normals(self) -> int:
@@ -106,7 +105,7 @@ class SafePrimalDual:
     def _decide(self, state: SafeState, normals: Array) -> Array:
         if isinstance(state.belief, Unobserved):
             return self.safety(self.problem, state.decision)[None]
-        theta, level = state.decision, self.noise_level(state)
+        theta, level = state.decision, jnp.where(state.round > 0, self.noise_level(state), 0.0)
         cheap = self.exploration.cheap_noise(
             self.problem, theta, state.aim - theta, state.multipliers, state.scales.curvature, level, normals
         )

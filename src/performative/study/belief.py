@@ -26,6 +26,7 @@ from performative.methods.protocol import Method, MethodState
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node, pytree
+from performative.past import Past
 from performative.problem import Problem
 from performative.shifts import apply_effect
 from performative.solvers.derivatives import DecoupledRisk
@@ -60,14 +61,14 @@ class KnowsStructure(Protocol):
 class Recent:
     """The last samples of a log, each with the decision that brought it.
 
-    `history`, decisions (N, d) and samples (N, k), is what the method had before the study.
+    `history` is what the method had before the study. Its rows count, unless they are means, which scatter less than samples.
     """
 
-    def __init__(self, history: tuple[Any, Any] | None = None) -> None:
+    def __init__(self, history: Past | None = None) -> None:
         self._parts: deque[tuple[int, Floats, Floats]] = deque()
         self._count = 0
-        if history is not None:
-            decisions, samples = map(np.asarray, history)
+        if history is not None and history.rows is not None:
+            decisions, samples = map(np.asarray, history.rows)
             self.add(0, decisions, samples[:, None])
 
     def add(self, number: int, decisions: Floats, samples: Floats) -> None:

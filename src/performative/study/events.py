@@ -24,6 +24,8 @@ _PROBED = "probed: "
 class Created:
     """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`.
 
+    `folder` is where the description `spec` was, if it names files.
+
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
     >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
@@ -46,6 +48,7 @@ class Created:
     spec: str | None
     identity: Identity
     points: Arrays
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,6 +190,7 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             arrays |= {_PROBED + name: array for name, array in event.points.items()}
             header |= {"seed": event.seed, "performative": event.performative, "jax": event.jax}
             header |= {"spec": event.spec, "identity": values}
+            header |= {} if event.folder is None else {"folder": event.folder}
     return header, arrays
 
 
@@ -194,7 +198,9 @@ def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
     points = {name.removeprefix(_PROBED): array for name, array in arrays.items() if name.startswith(_PROBED)}
     identity = header["identity"] | {path: array for path, array in arrays.items() if not path.startswith(_PROBED)}
     versions = header["performative"], header["jax"]
-    return Created(number, header["at"], header["seed"], *versions, header["spec"], identity, points)
+    return Created(
+        number, header["at"], header["seed"], *versions, header["spec"], identity, points, header.get("folder")
+    )
 
 
 def _asked(number: int, header: dict[str, Any], arrays: Arrays) -> Asked:

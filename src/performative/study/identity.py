@@ -21,6 +21,7 @@ from performative.methods.protocol import Method
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.watched import Watched
+from performative.past import Past
 from performative.problem import Problem
 from performative.study.events import Created, Observed
 from performative.study.records import Arrays, is_key
@@ -33,6 +34,7 @@ POINTS = 4
 _WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
 _SHIFT = ".shift(probes)"
+_HISTORY = "method.history"
 
 
 @in_float64
@@ -66,6 +68,15 @@ def require_same(name: str, created: Created, first: Observed | None, method: Me
     lines = differences(stored, given)
     if lines:
         raise OtherMethod(name, lines)
+
+
+def stored_history(values: Identity) -> Past | None:
+    """The past deployments in an identity, if its method had any."""
+    if values.get(_HISTORY) != Past.__name__:
+        return None
+    parts: dict[str, Any] = {field.name: values.get(f"{_HISTORY}.{field.name}") for field in dataclasses.fields(Past)}
+    rows = [values[f"{_HISTORY}.rows[{place}]"] for place in (0, 1) if f"{_HISTORY}.rows[{place}]" in values]
+    return Past(**parts | {"rows": tuple(rows) or None})
 
 
 @in_float64

@@ -6,10 +6,14 @@ stored under its present names, and one with the first names is translated when 
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from performative.past import Past
 
 Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
 """What is known about a method before any data: plain values and arrays, by path."""
@@ -47,7 +51,22 @@ def present_identity(identity: Identity) -> Identity:
     is_first = "method.learner" not in identity
     classes = _FIRST_CLASSES if is_first else _CLASSES
     values = {path: classes.get(str(value), value) if path in _PARTS else value for path, value in identity.items()}
-    return {**{_present_path(path): value for path, value in values.items()}, **_SAFE_PARTS} if is_first else values
+    if is_first:
+        values = {**{_present_path(path): value for path, value in values.items()}, **_SAFE_PARTS}
+    return _with_past(values)
+
+
+def _with_past(values: Identity) -> Identity:
+    """A history that was stored as decisions and samples, as past deployments; with it, the first round was round 1."""
+    pair: list[Any] = [values.get(f"method.history[{place}]") for place in (0, 1)]
+    if any(part is None for part in pair):
+        return values
+    rest = {path: value for path, value in values.items() if not path.startswith("method.history[")}
+    past = Past.of(*pair)
+    parts = {field.name: getattr(past, field.name) for field in dataclasses.fields(past)}
+    rows = {f"rows[{place}]": part for place, part in enumerate(parts.pop("rows"))}
+    present = {f"method.history.{name}": np.asarray(part) for name, part in (parts | rows).items()}
+    return rest | {"method.history": "Past", "method.init().round": np.asarray(0)} | present
 
 
 def present_spec(text: str) -> str:

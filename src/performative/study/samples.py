@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from performative.environments.tables import from_frame, is_pandas
 from performative.numerics.arrays import Floats
+from performative.tables import from_frame, is_pandas
 from performative.validation import finite_array, require_samples, shown
 
 if TYPE_CHECKING:

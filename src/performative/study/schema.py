@@ -234,6 +234,15 @@ class _TwoStage(_Method):
     effect: Matrix = _optional
 
 
+class History(Table):
+    """Past deployments in a CSV file, and its columns."""
+
+    file: Name
+    decisions: Names
+    data: Names
+    count: Name = _optional
+
+
 class Spec(Table):
     """The whole file; its tables are validated one by one."""
 
@@ -249,6 +258,7 @@ class Spec(Table):
     ] = []
     loss: object
     method: object
+    history: object = _optional
 
 
 TABLES: dict[str, TypeAdapter[Any]] = {
@@ -257,6 +267,7 @@ TABLES: dict[str, TypeAdapter[Any]] = {
     "loss": TypeAdapter(
         Annotated[_Ridge | _Revenue | _PortfolioReturn | _Pinball | _UserLoss, Field(discriminator="type")]
     ),
+    "history": TypeAdapter(History),
     "method": TypeAdapter(
         Annotated[_SafeApda | _Apda | _Stepping | _DerivativeFree | _TwoStage | _Method, Field(discriminator="type")]
     ),

@@ -1,4 +1,4 @@
-"""A study described in TOML: decision set, constraints, loss and method. All errors in a file are reported at once."""
+"""A study described in TOML: decisions, constraints, loss, method and history. All errors in a file are reported at once."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from performative.methods.safe_apda import safe_apda
 from performative.methods.two_stage import two_stage
 from performative.methods.zeroth_order import one_point, two_point
 from performative.numerics.precision import in_float64
+from performative.past import Past, history_for
 from performative.problem import Problem
 from performative.safety import Nearest, Pull, Safety
 from performative.solvers.feasibility import require_feasible
@@ -33,11 +34,12 @@ from performative.validation import like, shown
 
 
 class Described(NamedTuple):
-    """The study that a description stands for."""
+    """The study that a description stands for; `folder` is where its files are, if it names any."""
 
     name: str
     seed: int
     method: Method
+    folder: str | None
 
 
 def read_spec(path: str | os.PathLike[str]) -> str:
@@ -50,8 +52,10 @@ def read_spec(path: str | os.PathLike[str]) -> str:
         raise SpecError([f"{path} is not UTF-8: {error}"]) from error
 
 
-def describe(text: str) -> Described:
+def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Past | None = None) -> Described:
     r"""The study that a TOML text stands for, or `SpecError` with every error in it.
+
+    Files are relative to `folder`. `kept` is the history that a study has kept, for when the file is no longer there.
 
     >>> head = 'name = "prices"\ndecisions = {type = "box", lower = [0.0], upper = [5.0]}\nloss = {type = "revenue"}\n'
     >>> describe(head + 'method = {type = "apda", warmup = 0}')
@@ -73,29 +77,34 @@ def describe(text: str) -> Described:
         for key, part in parts.items()
         if (checked := _checked(TABLES[key.partition("[")[0]], key, part, wrong)) is not None
     }
-    built = {key: _built(key, part, wrong) for key, part in tables.items() if key != "method"}
+    built = {key: _built(key, part, wrong) for key, part in tables.items() if key not in _BUILT_LATER}
     lengths = _lengths(parts, table.get("dimension"))
     wrong += _misfits(tables, lengths)
     problem = _problem(parts, built, lengths, wrong)
     options = tables["method"].options() if "method" in tables else {}
     wrong += _outside(built.get("decisions"), lengths, options)
+    past = _past(tables["history"], Path(folder), kept, wrong) if "history" in tables else None
     if problem is not None:
         wrong += _impossible(problem, options)
+        wrong += _unfit(problem, past)
     if wrong:
         raise SpecError(wrong)
     if "safety" in options:
         options["safety"] = _SAFETY[options["safety"]]()
+    if past is not None:
+        options["history"] = past
     try:
-        return Described(spec.name, spec.seed, _BUILDERS[options.pop("type")](problem, **options))
+        method = _BUILDERS[options.pop("type")](problem, **options)
     except Exception as error:
         raise SpecError([f"method: {_message(error)}"]) from error
+    return Described(spec.name, spec.seed, method, None if past is None else str(Path(folder).resolve()))
 
 
 def _parts(file: dict[str, Any]) -> dict[str, Any]:
     """The tables of a file as they are, by key."""
     listed = file.get("constraints")
     limits = {f"constraints[{place}]": part for place, part in enumerate(listed if isinstance(listed, list) else [])}
-    parts = {"decisions": file.get("decisions"), **limits, "loss": file.get("loss"), "method": file.get("method")}
+    parts = {"decisions": file.get("decisions"), **limits} | {key: file.get(key) for key in ("loss", *_BUILT_LATER)}
     return {
         key: part for key, part in parts.items() if part is not None
     }  # a missing table is an error of the whole file
@@ -127,7 +136,7 @@ def _built(key: str, part: Table, wrong: list[str]) -> Any:
 def _line(key: str, item: Any) -> str:
     """One of pydantic's errors as a line: the key, the rule and the value."""
     place, kind = list(item["loc"]), item["type"]
-    if key and not kind.startswith("union_tag"):  # pydantic puts the type of a table into the place
+    if key not in ("", "history") and not kind.startswith("union_tag"):  # pydantic puts a table's type into the place
         del place[:1]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in [key, *place]).strip(".")
     if kind == "missing":
@@ -138,7 +147,7 @@ def _line(key: str, item: Any) -> str:
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
         return f"{key}.type: must be one of {item['ctx']['expected_tags']}, but got {shown(item['input']['type'])}"
-    if kind == "model_attributes_type":
+    if kind in ("model_attributes_type", "model_type"):
         return f"{key}: must be a table, but got {shown(item['input'])}"
     rule = str(item["msg"]).removeprefix("Value error, ")
     return f"{key}: {rule[0].lower()}{rule[1:]}, but got {shown(item['input'])}"
@@ -168,6 +177,8 @@ def _misfits(tables: dict[str, Table], lengths: list[_Length]) -> Iterator[str]:
     loss, method = (tables[key].options() if key in tables else nothing for key in ("loss", "method"))
     if method["type"] == "safe_apda" and loss["type"] == "pinball" and not loss.get("smoothing"):
         yield "loss.smoothing: must be > 0 with safe_apda, which needs a loss without kinks"
+    if "history" in tables and method["type"] not in (None, "safe_apda"):
+        yield f"history: only safe_apda learns from past deployments, but got method.type = {method['type']!r}"
     if not lengths:
         if "decisions" in tables:
             yield "dimension: must be given, since no other key shows how long a decision is"
@@ -176,6 +187,10 @@ def _misfits(tables: dict[str, Table], lengths: list[_Length]) -> Iterator[str]:
     for key, length, value in lengths:
         if length != d:
             yield f"{key}: must have the length {d} of {first}, but has {length}: {shown(value)}"
+    named = tables["history"].options()["decisions"] if "history" in tables else []
+    columns = [named] if isinstance(named, str) else named
+    if "history" in tables and len(columns) != d:
+        yield f"history.decisions: must name {d} columns, one for each number of a decision, but got {shown(columns)}"
     width = d + 1 if loss["type"] in ("squared_error", "logistic") else d
     if "effect" in method and loss["type"] in _BUILDERS and len(method["effect"]) != width:
         yield f"method.effect: must have {width} rows, one for each number of a sample, but has {len(method['effect'])}"
@@ -185,7 +200,8 @@ def _problem(parts: dict[str, Any], built: dict[str, Any], lengths: list[_Length
     """The problem; None, and a line in `wrong` for each part that the library refuses, if there is none."""
     limits = {key: part for key, part in built.items() if key.startswith("constraints")}
     ready = (
-        all(built.get(key) is not None for key in parts if key != "method") and {"decisions", "loss"} <= built.keys()
+        all(built.get(key) is not None for key in parts if key not in _BUILT_LATER)
+        and {"decisions", "loss"} <= built.keys()
     )
     if not ready or len({one.length for one in lengths}) != 1:
         return None
@@ -232,11 +248,37 @@ def _impossible(problem: Problem, method: dict[str, Any]) -> list[str]:
     return wrong
 
 
+def _past(table: Table, folder: Path, kept: Past | None, wrong: list[str]) -> Past | None:
+    """The past deployments in a file, or those that were `kept` if it is gone; None, and a line in `wrong`, if it is refused."""
+    options = table.options()
+    path = folder / options.pop("file")
+    if not path.exists():
+        if kept is None:
+            wrong.append(f"history.file: must be a file beside the description, but {str(path)!r} does not exist")
+        return kept
+    try:
+        return Past.from_csv(path, **options)
+    except (ValueError, OSError) as error:
+        wrong.append(f"history: {_message(error)}")
+        return None
+
+
+def _unfit(problem: Problem, past: Past | None) -> list[str]:
+    """Past samples that the loss does not accept."""
+    try:
+        if past is not None and past.decisions.shape[1] == problem.d:
+            history_for(problem, past)
+    except ValueError as error:
+        return [f"history.data: {error}"]
+    return []
+
+
 def _message(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 _FILE = TypeAdapter(Spec)
+_BUILT_LATER = ("history", "method")
 _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect",
 )  # fmt: skip

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -69,11 +70,19 @@ class Study:
     @classmethod
     @in_float64
     def create(
-        cls, path: str | os.PathLike[str], name: str, method: Method, *, seed: int = 0, spec: str | None = None
+        cls,
+        path: str | os.PathLike[str],
+        name: str,
+        method: Method,
+        *,
+        seed: int = 0,
+        spec: str | None = None,
+        folder: str | None = None,
     ) -> Study:
         """Create a study `name` in the file at `path`, which is created if it does not exist.
 
-        `spec` is the text that describes the method, if there is one; it is kept with the study (see `study.spec`).
+        `spec` is the text that describes the method, if there is one, and `folder` is where the files that it names are; both
+        are kept with the study (see `study.spec`).
         """
         _check_name(name)
         if "/" in name or name.endswith(".db"):
@@ -87,7 +96,7 @@ class Study:
         points = identity.new_points(method.problem)
         calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
         values = identity.identity(method, points)
-        created = Created(0, time.time(), seed, __version__, jax.__version__, spec, values, points)
+        created = Created(0, time.time(), seed, __version__, jax.__version__, spec, values, points, folder)
         return cls(Log(Store.create(path, name, encoded(created), packed_tree(calls.begin()))), name, method)
 
     @classmethod
@@ -119,8 +128,10 @@ class Study:
         from performative.study.spec import describe, read_spec
 
         text = read_spec(spec)
-        described = describe(text)
-        return cls.create(path, described.name, described.method, seed=described.seed, spec=text)
+        described = describe(text, Path(spec).parent)
+        return cls.create(
+            path, described.name, described.method, seed=described.seed, spec=text, folder=described.folder
+        )
 
     @one_at_a_time
     def close(self) -> None:
@@ -297,9 +308,10 @@ def _check_name(name: str) -> None:
 
 
 def _described(created: Created, name: str) -> Method:
-    """The method that the stored description stands for."""
+    """The method that the stored description stands for; a history whose file is gone is the one that was stored."""
     from performative.study.spec import describe
 
     if created.spec is None:
         raise StudyError(f"pass `method`: study {name!r} was not created from a description")
-    return describe(present_spec(created.spec)).method
+    kept = identity.stored_history(created.identity)
+    return describe(present_spec(created.spec), created.folder or ".", kept).method

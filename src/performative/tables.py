@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import gzip
+import io
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
 from performative.validation import read_only
@@ -40,6 +46,41 @@ def from_frame(table: DataFrame | Series) -> Floats:
             f"`samples` must be finite, but got {samples[row, position]} in column {name!r}, row {label!r}; fill or drop it"
         )
     return read_only(samples)
+
+
+def numbers_of(source: str, frame: Any, name: str) -> Floats:
+    """One column of a pandas or polars data frame as finite float64; `source` is what errors call the frame."""
+    column = frame[name]
+    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if array.dtype.kind not in "biuf":
+        array = _converted(source, array.astype(object), name)
+    numbers = array.astype(np.float64)
+    for row in np.flatnonzero(~np.isfinite(numbers))[:1]:
+        raise ValueError(
+            f"column {name!r} of {source} must be finite, but got {numbers[row]} in row {row}, counted from 0; fill or drop it"
+        )
+    return numbers
+
+
+def _converted(source: str, entries: NDArray[np.object_], name: str) -> Floats:
+    """Entries that are numbers or missing, as float64; anything else is refused."""
+    numbers = np.full(len(entries), np.nan)
+    for row, entry in enumerate(entries):
+        if isinstance(entry, Real | Decimal):
+            numbers[row] = float(entry)
+        elif entry is not None and str(entry) != "<NA>":
+            raise ValueError(
+                f"column {name!r} of {source} must hold numbers, but got {entry!r} in row {row}, counted from 0; encode it"
+            )
+    return numbers
+
+
+def header_of(path: Path) -> list[str]:
+    """The names in the first line of a CSV file, as they are written there."""
+    with open(str(path), "rb") as file, _naming(file):
+        plain = gzip.GzipFile(fileobj=file) if path.name.lower().endswith(".gz") else file
+        text = io.TextIOWrapper(cast(IO[bytes], plain), encoding="utf-8-sig", newline="")
+        return next((names for names in csv.reader(text) if names), [])
 
 
 def read_frame(path: Path, columns: Sequence[str | int] | None) -> DataFrame:
