@@ -206,3 +206,38 @@ def test_no_deployment_is_infeasible_from_the_first_on(start):
     assert violation(problem, runs) <= 0.0
     assert runs.every.std(axis=0).min() > 0.01  # it does explore
     assert np.max(np.abs(runs.every)) <= 2.0  # the box
+
+
+@pytest.mark.parametrize("unit", [1e-2, 1.0, 1e6], ids=["cents", "ones", "millions"])
+@pytest.mark.parametrize("decisions", ["unbounded", "box"])
+def test_the_boundary_is_approached_to_the_ninth_digit_whatever_the_unit(decisions, unit):
+    """θ₁ + θ₂ ≤ 4 units and ‖θ‖² ≤ 100 units²: candidates beyond are deployed next to the boundary, and on the right side."""
+    theta = pf.Reals(2) if decisions == "unbounded" else pf.Box([-10.0 * unit] * 2, [10.0 * unit] * 2)
+    limits = [
+        pf.constraints.Linear([1.0, 1.0], 4.0 * unit, name="cap"),
+        pf.constraints.Quadratic(np.eye(2), 100.0 * unit**2, name="disk"),
+    ]
+    for some in (limits[:1], limits):
+        problem = pf.Problem(product_loss, theta, some)
+        pull = prepared(Pull(), problem)
+        with precise():
+            candidates = unit * (2.0 + np.random.default_rng(0).uniform(0.0, 1.0, size=(40, 2)))
+            _, safe, _, values = map(np.asarray, pulled(pull, problem, candidates))
+        assert values.max() <= 0.0
+        np.testing.assert_array_less(4.0 * unit - safe.sum(axis=1), 2e-8 * 4.0 * unit)
+
+
+def shifted_loss(theta, z):
+    return 0.5 * jnp.sum((theta - z) ** 2)
+
+
+@pytest.mark.parametrize(("d", "start"), [(1, None), (2, None), (2, [1.0, 2.0]), (5, None)])
+def test_safe_apda_is_at_home_in_an_unbounded_set(d, start):
+    """The optimum is on the boundary of θ₁ + … + θ_d ≤ 4, some units away from 0."""
+    problem = pf.Problem(shifted_loss, pf.Reals(d), [pf.constraints.Linear(np.ones(d), 4.0, name="cap")])
+    environment = pf.LocationFamily(pf.Gaussian(np.full(d, 6.0), np.full(d, 0.25)), 0.3 * np.eye(d))
+    method = pf.safe_apda(problem, start=start)
+    data = pf.simulate({"safe": method}, environment, rounds=2_000, realizations=2, record=[2_000], progress=False)
+    last = data.isel(t=-1)
+    assert float(last.deployed_regret.max()) < 0.2 * d
+    assert float(last.deployed_violation.max()) == 0.0

@@ -16,7 +16,11 @@ from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 
 MARGIN = 1e-9
-"""How far below 0 every constraint stays, as a share of the anchor's slack: room for rounding."""
+"""How far below 0 every constraint stays, as a share of the anchor's slack: room for rounding.
+
+An anchor's slack is that of the problem's own scale, whatever the unit, so a decision stays away from the boundary by about
+10⁻⁹ of the distances in the problem.
+"""
 HALVINGS = 50
 CORRECTIONS = 6
 """Steps toward the violated constraints before the pull, which is then short."""

@@ -182,3 +182,64 @@ def test_a_single_feasible_decision_in_small_numbers_is_found():
         constraints.Linear([-1e-9, 0.0], -0.5e-9, name="high"),
     ]
     np.testing.assert_allclose(require_feasible(problem(rules))[0], 0.5, atol=1e-6)
+
+
+UNBOUNDED = {
+    "line": (pf.Reals(1), [1.0], 4.0, None),
+    "line from a start": (pf.Reals(1), [1.0], 4.0, [3.9]),
+    "line from an infeasible start": (pf.Reals(1), [1.0], 4.0, [5.0]),
+    "plane": (pf.Reals(2), [1.0, 1.0], 4.0, None),
+    "plane from a start": (pf.Reals(2), [1.0, 1.0], 4.0, [1.0, 2.5]),
+    "five dimensions": (pf.Reals(5), np.ones(5), 4.0, None),
+    "five dimensions from a start": (pf.Reals(5), np.ones(5), 4.0, np.full(5, 0.7)),
+    "orthant": (pf.Box([0.0, 0.0], [np.inf, np.inf]), [1.0, -2.0], -3.0, None),
+    "immense box": (pf.Box([-1e7], [1e7]), [1.0], 4.0, None),
+    "a strip": (pf.Reals(2), [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [0.01, 0.01, 4.0], [0.0, 3.0]),
+    "no slack at 0": (pf.Reals(2), [[1.0, 0.0], [0.0, -1.0]], [0.0, -2.0], None),
+}
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "function"])
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_an_anchor_is_near_what_the_user_works_with_where_slack_has_no_end(name, declared):
+    decisions, rows, bounds, start = UNBOUNDED[name]
+    rows, bounds = np.atleast_2d(rows), np.atleast_1d(bounds)
+    rule = (
+        constraints.Linear(rows, bounds) if declared else lambda theta: jnp.asarray(rows) @ theta - jnp.asarray(bounds)
+    )
+    unbounded = problem([rule] if declared else rule, decisions, rows.shape[1])
+    anchor = strictly_feasible(unbounded, start=start)
+    assert np.linalg.norm(anchor) < 10
+    slack = bounds - rows @ anchor
+    assert np.all(slack >= 0.005 if name == "a strip" else slack >= 0.2)
+    assert decisions.contains(anchor)
+
+
+@pytest.mark.parametrize("unit", [1e-2, 1.0, 1e6])
+@pytest.mark.parametrize("start", [None, 3.9])
+def test_an_anchor_near_the_start_has_the_unit_of_the_decisions(unit, start):
+    line = problem([constraints.Linear([1.0], 4.0 * unit)], pf.Reals(1))
+    anchor = strictly_feasible(line, start=None if start is None else [start * unit])
+    assert -4.001 * unit <= anchor[0] <= 0.001 * unit
+
+
+def test_slopes_of_very_different_size_do_not_move_an_anchor_far_away():
+    rules = [constraints.Linear([1e-6, 0.0], 4e-6, name="flat"), constraints.Linear([0.0, 1e6], -4e6, name="steep")]
+    anchor = strictly_feasible(problem(rules, pf.Reals(2)))
+    assert np.linalg.norm(anchor) < 10
+    assert anchor[0] < 3.0
+    assert anchor[1] < -5.0
+
+
+def test_an_anchor_far_away_is_taken_where_only_that_has_slack():
+    """θ ≥ 100 from 0, and a start that lies deep inside."""
+    rule = [constraints.Linear([-1.0], -100.0)]
+    np.testing.assert_allclose(strictly_feasible(problem(rule, pf.Reals(1))), [200.0], rtol=1e-6)
+    near = strictly_feasible(problem(rule, pf.Reals(1)), start=[150.0])
+    assert 150.0 <= near[0] <= 300.001
+
+
+def test_the_largest_slack_stays_the_anchor_of_a_bounded_problem():
+    for decisions, start in ((SQUARE, None), (pf.Box([0.0, 0.0], [900.0, 900.0]), [1.0, 1.0])):
+        bounded = problem([constraints.Linear([-1.0, -1.0], -1.5)], decisions)
+        np.testing.assert_array_equal(strictly_feasible(bounded, start=start), largest_slack(bounded).decision)

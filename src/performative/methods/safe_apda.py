@@ -51,7 +51,8 @@ def safe_apda(
         problem: what the decision-maker knows.
         exploration: a factor on the noise that balances the cost of exploring against what it teaches.
         start: the first decision, pulled back if it is not feasible; by default the anchor.
-        anchor: a strictly feasible decision to pull toward; by default the one with the largest slack.
+        anchor: a strictly feasible decision to pull toward; by default the one with the largest slack, or one near the start
+            where slack has no end.
         safety: `safety.Pull()`, the default, which runs inside the compiled loop, or `safety.Nearest()`, the Euclidean
             projection by cvxpy: closer, for live use.
         samples: how many samples each deployment brings.
@@ -77,7 +78,7 @@ def safe_apda(
     if start is not None:
         start = require_inside("start", problem, start)
     safety = Pull() if safety is None else _checked_safety(safety)
-    prepared = as_node(safety).prepared(problem, strictly_feasible(problem, anchor))
+    prepared = as_node(safety).prepared(problem, strictly_feasible(problem, anchor, start))
     samples, size = whole("samples", samples, 1), whole("reservoir", reservoir, 1)
     memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full

@@ -24,6 +24,8 @@ FEASIBLE = 1e-8
 """A problem is feasible if the smallest max g is at most this."""
 MOST_STEPS = 80
 """The most convex programs of a search for slack."""
+FAR, FAR_IN_A_BOUNDED_SET = 10.0, 1e3
+"""How many times the distances at hand an anchor may lie away before a nearer one is looked for."""
 
 
 def require_inside(name: str, problem: Problem, decision: ArrayLike) -> Floats:
@@ -73,15 +75,28 @@ def _slopes(problem: Problem, points: list[Floats]) -> Floats:
 
 
 @in_float64
-def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None) -> Floats:
-    """The `anchor` or, by default, the decision of largest slack; `NoStrictlyFeasibleDecision` if it has no slack."""
+def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None, start: ArrayLike | None = None) -> Floats:
+    """The `anchor` or, by default, the decision of largest slack; `NoStrictlyFeasibleDecision` if it has no slack.
+
+    Where the slack grows without end, or as far as an immensely large Θ allows, a decision near the `start` (or near 0) is
+    taken instead: one as far away as the constraints are.
+    """
     if anchor is None:
+        center = projected(problem, np.zeros(problem.d) if start is None else np.asarray(start))
         try:
             theta, slack, blocking, proved = largest_slack(problem)
-        except SolverFailed as error:
-            raise ValueError(
-                f"the solver could not find the decision with the largest slack; pass an `anchor` ({error})"
-            ) from error
+        except (
+            SolverFailed
+        ) as error:  # numbers of very different size, perhaps, which slack as a distance does not have
+            nearby = _nearby(problem, center, None)
+            if nearby is None:
+                raise ValueError(
+                    f"the solver could not find the decision with the largest slack; pass an `anchor` ({error})"
+                ) from error
+            return nearby
+        if slack > 0 and problem.constraint_names:
+            nearby = _nearby(problem, center, theta)
+            theta = theta if nearby is None else nearby
     else:
         theta, proved = require_inside("anchor", problem, anchor), True
         values = np.asarray(problem.g(jnp.asarray(theta)))
@@ -90,6 +105,40 @@ def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None) -> Floa
     if not slack > 0:
         raise NoStrictlyFeasibleDecision(slack, blocking, proved)
     return np.asarray(theta, dtype=np.float64)
+
+
+def _nearby(problem: Problem, center: Floats, found: Floats | None) -> Floats | None:
+    """A decision with slack about as far from the center as the constraints are; None if the one that was `found` will do.
+
+    Slack is measured as a distance here, g_i over its slope: it is the largest one in a ball around the center, which grows
+    until there is a tenth of its first radius, or of what was `found`.
+    """
+    g, jacobian = linearized(problem, center)
+    if not (np.all(np.isfinite(g)) and np.all(np.isfinite(jacobian))):
+        return None
+    slopes = np.linalg.norm(jacobian, axis=1)
+    away = np.where(slopes > 0, np.abs(g) / np.where(slopes > 0, slopes, 1.0), 0.0)
+    nearest = float(np.min(away, where=away > 1e-9 * np.max(away), initial=np.inf))
+    violated = float(np.max(away, where=g > 0, initial=0.0))
+    scale = max(float(np.linalg.norm(center)), violated, nearest if np.isfinite(nearest) else 0.0) or 1.0
+    units = np.where(slopes > 0, slopes, np.where(g == 0, 1.0, np.abs(g) / scale))
+    enough, farthest = 0.1 * scale, FAR_IN_A_BOUNDED_SET * scale
+    if found is not None:
+        farthest = float(np.linalg.norm(found - center))
+        if farthest <= (FAR if np.isinf(problem.decisions.radius) else FAR_IN_A_BOUNDED_SET) * scale:
+            return None
+        enough = min(enough, -0.1 * float(np.max(constraint_values_at(problem, found) / units)))
+    convex = all(convex_constraint(problem, item) for item in problem.constraints)
+    radius = scale
+    while radius < farthest:
+        try:
+            nearby = _slack_from(problem, center, convex, units, radius)
+        except SolverFailed:
+            return None
+        if -nearby.level >= enough:
+            return nearby.decision
+        radius *= 2.0
+    return None
 
 
 class Slack(NamedTuple):
@@ -139,8 +188,8 @@ class _Found(NamedTuple):
     converged: bool
 
 
-def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats) -> _Found:
-    """min max_i g_i / unit_i from a point, by convex programs in a trust region.
+def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats, within: float | None = None) -> _Found:
+    """min max_i g_i / unit_i from a point, or `within` that distance of it, by convex programs in a trust region.
 
     Constraints without a convex form are replaced by their tangents, with their curvature in the objective. Tangents of convex
     constraints hold everywhere: all are kept, so that a kink does not stop the search.
@@ -154,11 +203,13 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats) ->
     weights = np.where(np.arange(len(g)) == np.argmax(g / units), 1.0, 0.0)
     radius = min(problem.decisions.radius, 10.0)
     tangents: list[tuple[Floats, Floats]] = []
+    center = theta
     for iteration in range(MOST_STEPS):
         tangents = [*(tangents if convex else []), (jacobian[mark], g[mark] - jacobian[mark] @ theta)]
         x, top = cp.Variable(problem.d), cp.Variable()
         # Slack is capped, so that the program is bounded where the set is not.
-        program = [top >= -1e6, *problem.decisions.declare(x)]
+        bounded = top >= -1e6 if within is None else cp.norm(x - center, 2) <= within
+        program = [bounded, *problem.decisions.declare(x)]
         program += [cp.norm(x - theta, 2) <= radius] if bent else []
         bounds = _over_units(problem, x, units, top)
         for rows, offsets in tangents if bent else []:
