@@ -28,6 +28,7 @@ bench: $(VENV)/.ready
 
 compare: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.first_hundred
 
 scaling: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.scaling

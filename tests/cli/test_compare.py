@@ -53,3 +53,29 @@ def test_the_command_says_what_is_wrong_before_it_computes(tmp_path, monkeypatch
     assert nobody.exit_code == 1
     assert "confidence does not run on credit" in nobody.output
     assert "oracle does not run on credit: it needs the effect" in nobody.output
+
+
+def test_the_command_takes_samples_and_a_start(tmp_path):
+    words = [
+        "compare",
+        "gaussian-mean",
+        "--methods",
+        "rgd",
+        "--deployments",
+        "10",
+        "--samples",
+        "4",
+        "--realizations",
+        "2",
+    ]
+    out = ["--workers", "1", "--out", str(tmp_path / "out")]
+    ran = CliRunner().invoke(app, [*words, "--start", "0.5,0.25", *out], env={"COLUMNS": "200"})
+    assert ran.exit_code == 0, ran.output
+    assert "gaussian-mean: 10 deployments of 4 samples" in ran.output
+    for start, error in {
+        "1;2": "must be numbers with commas or 'stable'",
+        "today": "must be a decision or 'stable'",
+    }.items():
+        refused = CliRunner().invoke(app, [*words, "--start", start, *out], env={"COLUMNS": "200"})
+        assert refused.exit_code == 2
+        assert error in refused.output

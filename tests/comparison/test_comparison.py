@@ -14,6 +14,7 @@ import performative as pf
 from performative import checks, problems
 from performative.comparison import contenders
 from performative.comparison.ranks import ranking
+from performative.numerics.randomness import new_key
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -170,6 +171,10 @@ def test_functions_may_be_compared_with_names():
         ({"problem": "spam", "deployments": 0}, "`deployments` must be a whole number >= 1"),
         ({"problem": "spam", "realizations": 1}, "`realizations` must be a whole number >= 2"),
         ({"problem": "spam", "rounds": 0}, "`rounds` must be a whole number >= 1"),
+        ({"problem": "spam", "samples": 0}, "`samples` must be a whole number >= 1"),
+        ({"problem": "spam", "start": "today"}, "`start` must be a decision or 'stable', but got 'today'"),
+        ({"problem": "spam", "start": [1.0]}, r"`start` must have shape \(3,\), but got \(1,\)"),
+        ({"problem": "spam", "start": [9.0, 0.0, 0.0]}, "`start` must lie in the decision set"),
     ],
 )
 def test_a_comparison_that_makes_no_sense_is_refused(arguments, message):
@@ -182,6 +187,58 @@ def test_rounds_may_be_equal_instead():
     spent = compared.results["gaussian-mean"]["deployments"].isel(point=-1)
     assert float(spent.sel({"algorithm": "apda"})) == 5 + 2 * 20
     assert float(spent.sel({"algorithm": "rgd"})) == 20
+
+
+def test_with_samples_every_deployment_brings_as_many_and_counts_once():
+    """Pairs are two deployments, a warm-up is one; rrm, which took √T samples by itself, takes as many as the others."""
+    names = ["safe-apda", "apda", "rgd", "rrm", "two-stage", "confidence"]
+    compared = pf.compare("gaussian-mean", methods=names, deployments=21, samples=20, realizations=4)
+    dataset = compared.results["gaussian-mean"]
+    spent = dataset["deployments"].isel(point=-1)
+    assert dict(zip(names, spent.values.tolist(), strict=True)) == dict.fromkeys(names, 21.0)
+    assert (dataset.attrs["samples"], dataset.attrs["start"].tolist()) == (20, [0.0, 0.0])
+    case = problems.get("gaussian-mean")
+    scale = contenders.scale_of(case, 21, 20)
+    assert [contenders.CONTENDERS[name](case, scale).samples for name in names] == [20] * 6
+    runs = pf.simulate({"rrm": contenders.CONTENDERS["rrm"](case, scale)}, case.environment, rounds=21, realizations=4)
+    np.testing.assert_allclose(
+        dataset["deployed_regret"].sel({"algorithm": "rrm"}).isel(point=-1),
+        runs["deployed_regret"].isel({"algorithm": 0, "t": -1}),
+        rtol=1e-9,
+    )
+
+
+def test_methods_of_ones_own_get_the_samples_and_the_start_if_they_take_them():
+    makers = {
+        "takes both": pf.repeated_gradient,
+        "has fixed the start": functools.partial(pf.repeated_gradient, start=[0.5, 0.5]),
+        "has fixed the samples": functools.partial(pf.repeated_gradient, samples=3),
+        "asks for one": lambda problem: pf.repeated_gradient(problem),
+        "as given": pf.repeated_gradient(problems.get("gaussian-mean").problem, start=[0.5, 0.5], samples=4),
+    }
+    compared = pf.compare("gaussian-mean", methods=makers, deployments=5, samples=4, start="stable", realizations=4)
+    first = compared.results["gaussian-mean"].isel(point=0, realization=0)
+    stable = problems.get("gaussian-mean").stable.decision
+    np.testing.assert_allclose(first.attrs["start"], stable)
+    apart = np.linalg.norm(stable - [0.5, 0.5])
+    by_name = dict(zip(first.algorithm.values.tolist(), first["stable_distance"].values, strict=True))
+    assert by_name == pytest.approx({"takes both": 0.0, "has fixed the start": apart, "as given": apart}, abs=1e-9)
+    reasons = {item.method: item.reason for item in compared.skipped}
+    assert reasons.keys() == {"has fixed the samples", "asks for one"}
+    assert "every deployment must bring 4 samples, but it asks for 3" in reasons["has fixed the samples"]
+    assert "but it asks for 1; give its function an argument `samples`" in reasons["asks for one"]
+
+
+@pytest.mark.parametrize("start", [None, "stable", [0.25, 0.5]])
+def test_all_methods_begin_at_the_same_decision(start):
+    """Safe APDA too, whose own choice is the decision with the largest slack, at the far end of the ball."""
+    case = problems.get("gaussian-mean")
+    scale = contenders.scale_of(case, 100, 20, contenders.start_of(case, start))
+    begin = {None: np.zeros(2), "stable": case.stable.decision}.get(str(start) if start else None, start)
+    for name, make in contenders.CONTENDERS.items():
+        if name == "confidence":
+            continue  # at the arm nearest to it
+        np.testing.assert_allclose(make(case, scale).init(new_key(0)).decision, begin, err_msg=name)
 
 
 def test_the_method_of_the_documentation_keeps_all_rules():

@@ -21,10 +21,22 @@ def compare(
     ] = None,
     methods: Methods = None,
     deployments: Annotated[
-        int, typer.Option(help="Samples each method may ask for, warm-up and probes included.")
+        int, typer.Option(help="Deployments each method may make, warm-up and probes included.")
     ] = 10_000,
     rounds: Annotated[
         int | None, typer.Option(help="Run this many rounds of each method instead of an equal number of deployments.")
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples that every deployment brings; by default each method decides and each sample counts."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="Where all methods begin: numbers with commas, or 'stable'; by default the point nearest to 0."
+        ),
     ] = None,
     realizations: Annotated[int, typer.Option(help="Independent runs; all methods share the noise.")] = 20,
     seed: Annotated[int, typer.Option(help="The random seed.")] = 0,
@@ -47,6 +59,8 @@ def compare(
             methods=separated(methods),
             deployments=deployments,
             rounds=rounds,
+            samples=samples,
+            start=_decision(start),
             realizations=realizations,
             seed=seed,
             workers=workers,
@@ -66,6 +80,16 @@ def compare(
         raise typer.Exit(1)
 
 
+def _decision(start: str | None) -> list[float] | str | None:
+    """The numbers of an option such as 1.0,2.5, or the word itself."""
+    if start is None or start.isalpha():
+        return start
+    try:
+        return [float(number) for number in start.split(",")]
+    except ValueError as error:
+        raise ValueError(f"`start` must be numbers with commas or 'stable', but got {start!r}") from error
+
+
 def _print_comparison(comparison: Comparison) -> None:
     from rich import box
     from rich.console import Console
@@ -77,8 +101,10 @@ def _print_comparison(comparison: Comparison) -> None:
     for name, dataset in comparison.results.items():
         rows = ranking(dataset)
         each = dataset.attrs.get("rounds")
+        budget = f"{dataset.attrs['deployments']} deployments" if each is None else f"{each} rounds"
+        size = dataset.attrs.get("samples")
         table = Table(
-            title=f"{name}: {dataset.attrs['deployments']} deployments" if each is None else f"{name}: {each} rounds",
+            title=f"{name}: {budget}" if size is None else f"{name}: {budget} of {size} samples",
             caption=f"{dataset.sizes['realization']} realizations; ± half the width of a 95% interval",
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from performative import __version__, problems
-from performative.comparison.contenders import CONTENDERS, Maker, Scale, as_given, maker, on_problem, scale_of
+from performative.comparison.contenders import CONTENDERS, Maker, Scale, as_given, maker, on_problem, scale_of, start_of
 from performative.comparison.kept import Kept
 from performative.comparison.own_case import own_case, warn_of_local_optimum
 from performative.comparison.results import Comparison, Record, Skipped, dataset
@@ -47,6 +48,8 @@ def compare(
     *,
     deployments: int = 10_000,
     rounds: int | None = None,
+    samples: int | None = None,
+    start: ArrayLike | str | None = None,
     realizations: int = 20,
     seed: int = 0,
     workers: int = 1,
@@ -60,9 +63,15 @@ def compare(
         world: the world of your own problem.
         methods: names of built-in methods, `module:function` for your own, or such functions themselves, each a function of
             the problem that returns a method; or a mapping from names to any of these or to methods, as for `simulate`. All
-            built-in methods by default.
-        deployments: how many samples each method may ask the world for, warm-up and probes included.
+            built-in methods by default. A function that takes `start` or `samples` is given them, too.
+        deployments: how many deployments each method may make, warm-up and probes included. Without `samples`, every sample
+            that a method asks for counts as one.
         rounds: run this many rounds instead, however many deployments they take; needed where the world takes the round.
+        samples: how many samples every deployment of every method brings. A method that needs another number is left out; a
+            warm-up is one deployment, and a pair of decisions is two. By default each method decides.
+        start: where all methods begin: a decision, or "stable" for the stable point; by default the point of Θ nearest to 0
+            or, where that is not feasible, the decision with the largest slack. A method that is given as such, and not as a
+            function of the problem, keeps its own. Warm-ups are at 0 all the same.
         realizations: independent runs; all methods meet the same noise in each.
         seed: the seed of all randomness.
         workers: processes that share the runs. The results do not depend on it, the seconds do.
@@ -86,6 +95,8 @@ def compare(
     seed, workers = whole("seed", seed, 0, MOST_SEED), whole("workers", workers, 1)
     if rounds is not None:
         rounds = whole("rounds", rounds, 1)
+    if samples is not None:
+        samples = whole("samples", samples, 1)
     show = sys.stderr.isatty() if progress is None else progress
     cases = _cases(problem, world, show)
     if rounds is None and any(signature_of(case.environment).takes_round for case in cases):
@@ -94,8 +105,13 @@ def compare(
             "often in a round would see less of the change; pass `rounds=`"
         )
     tasks = []
+    starts = {case.name: start_of(case, start) for case in cases}
     for case in cases:
-        tasks += [Task(case, name, own, deployments, rounds, realizations, seed) for name, own in entrants.items()]
+        begin = tuple(starts[case.name].tolist())
+        tasks += [
+            Task(case, name, own, deployments, rounds, realizations, seed, samples, begin)
+            for name, own in entrants.items()
+        ]
     outcomes = _run_all(tasks, workers, show, None if checkpoint is None else Path(checkpoint))
     results = {}
     for case in cases:
@@ -108,6 +124,7 @@ def compare(
             results[case.name] = dataset(case, records)
             results[case.name].attrs |= {"performative": __version__, "seed": seed, "realizations": realizations}
             results[case.name].attrs |= {"deployments": deployments} if rounds is None else {"rounds": rounds}
+            results[case.name].attrs |= {"start": starts[case.name]} | ({} if samples is None else {"samples": samples})
             if case.optimum is None and np.any(results[case.name].get("optimum_local", 0)):
                 warn_of_local_optimum("it is the best on average over rounds that were looked at")
     return Comparison(results, [outcome for outcome in outcomes if isinstance(outcome, Skipped)])
@@ -152,6 +169,8 @@ class Task(NamedTuple):
     rounds: int | None
     realizations: int
     seed: int
+    samples: int | None
+    start: tuple[float, ...]
 
 
 def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | None]:
@@ -188,7 +207,7 @@ def _require_distinct(what: str, names: list[str]) -> None:
 
 def _recorded_rounds(method: Any, task: Task) -> tuple[list[int], list[int]]:
     """The rounds to record, as far as the budget goes, and the deployments made by then."""
-    opening, each = _cost(method, task.case.environment)
+    opening, each = _cost(method, task)
     budget = task.deployments
     most = (budget - opening) // each if task.rounds is None else task.rounds
     if most < 1:
@@ -198,11 +217,18 @@ def _recorded_rounds(method: Any, task: Task) -> tuple[list[int], list[int]]:
     return rounds, [opening + t * each for t in rounds]
 
 
-def _cost(method: Any, environment: Any) -> tuple[int, int]:
+def _cost(method: Any, task: Task) -> tuple[int, int]:
     """How many deployments the warm-up takes, and each later round."""
     with precise():
-        first, second = rehearse(method, environment)
+        asked = rehearse(method, task.case.environment)
         opens = int(method.init(new_key(0)).round) == 0
+    size = 1 if task.samples is None else task.samples
+    for _, wanted in asked:
+        if wanted % size:
+            raise ValueError(
+                f"every deployment must bring {size} samples, but it asks for {wanted}; give its function an argument `samples`"
+            )
+    first, second = (decisions * wanted // size for decisions, wanted in asked)
     return (first, second) if opens else (0, first)
 
 
@@ -239,7 +265,8 @@ def _run_group(
         outcome = None if kept is None else kept.finished()
         if outcome is None:
             if task.case.name not in scales:
-                scales[task.case.name] = scale_of(task.case, task.deployments if task.rounds is None else task.rounds)
+                horizon = task.deployments if task.rounds is None else task.rounds
+                scales[task.case.name] = scale_of(task.case, horizon, task.samples, np.asarray(task.start))
             outcome = _run(task, scales[task.case.name], None if kept is None else kept.checkpoint)
             if kept is not None:
                 kept.finish(outcome)

@@ -26,7 +26,16 @@ class Kept:
             __version__,
             jax.__version__,
             describe([case.problem, case.environment, case.optimum, task.own], most=10**6),
-            [case.name, task.name, task.deployments, task.rounds, task.realizations, task.seed],
+            [
+                case.name,
+                task.name,
+                task.deployments,
+                task.rounds,
+                task.realizations,
+                task.seed,
+                task.samples,
+                task.start,
+            ],
         ]
         digest = hashlib.sha256(json.dumps(whole, default=repr).encode()).hexdigest()[:16]
         self.checkpoint = directory / digest
