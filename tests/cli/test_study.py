@@ -72,7 +72,10 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     numbers = json.loads(run("status", "--json", *store))
     assert numbers["told"] == 3
     assert np.shape(numbers["slack_history"]) == (3, 1)
-    assert numbers["now"]["low"] < numbers["now"]["risk"] < numbers["now"]["high"]
+    assert numbers["now"]["risk"] is None
+    assert numbers["now"]["reason"].startswith("too early, ")
+    assert run("why", *store).splitlines()[1].startswith("the current decision is expected to bring a ")
+    assert json.loads(run("why", "--json", *store))["numbers"]["action"] in ("explore", "exploit")
     assert "events: 9, reports: 3" in run("verify", *store)
     run("plot", *store, "--out", "study.png")
     assert Path("study.png").read_bytes()[:4] == b"\x89PNG"

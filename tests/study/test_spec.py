@@ -37,6 +37,7 @@ def test_a_description_is_the_method_that_it_describes():
         'type = "one_point"\nexploration = 0.2',
         'type = "two_point"\nstart = [1.0, 1.0]',
         'type = "safe_apda"\nsafety = "nearest"\neffect = [[0.0, 0.0], [0.0, 0.0]]',
+        'type = "safe_apda"\nloss_budget = inf\nmax_move = 0.5\ndeployments = 40\ndeployments_per_round = 3',
     ],
 )
 def test_every_method_of_the_library_can_be_described(method):
@@ -120,12 +121,38 @@ reservoir = 2.5
         ('type = "revenue"', 'type = "function"\nfunction = "math:pi"', "must be a function"),
         ('type = "revenue"', 'type = "pinball"\nlevel = 2.0', "loss.level: must be a number > 0 and < 1, but got 2.0"),
         ("samples = 5", "forgetting = 1.5", "method.forgetting: must be a number > 0 and <= 1, but got 1.5"),
+        ("samples = 5", "loss_budget = 0", "method.loss_budget: must be a number > 0, or inf, but got 0"),
+        ("samples = 5", "loss_budget = true", "method.loss_budget: must be a number > 0, or inf, but got True"),
+        ("samples = 5", "max_move = [0.1, 0.0]", "method.max_move: must be a number > 0 or a list of them, but got"),
+        ("samples = 5", "max_move = [0.1]", "method.max_move: must have the length 2 of decisions.lower, but has 1"),
+        ("samples = 5", "deployments = 0", "method.deployments: must be a whole number from 1 to"),
+        ("samples = 5", "deployments_per_round = 0.5", "method.deployments_per_round: must be a whole number from 1"),
     ],
 )
 def test_a_description_that_makes_no_sense_is_refused(old, new, message):
     assert old in SPEC
     with pytest.raises(SpecError, match=re.escape(message)):
         describe(SPEC.replace(old, new))
+
+
+def test_the_options_of_safe_apda_reach_it():
+    options = (
+        "loss_budget = 0.5\nmax_move = [0.1, 0.2]\ndeployments = 40\ndeployments_per_round = 3\nexploration = 2.0\n"
+    )
+    made = describe(SPEC + options).method
+    own = pf.safe_apda(
+        made.problem,
+        samples=5,
+        loss_budget=0.5,
+        max_move=[0.1, 0.2],
+        deployments=40,
+        deployments_per_round=3,
+        exploration=2,
+    )
+    assert jax.tree.structure(made) == jax.tree.structure(own)
+    for one, other in zip(jax.tree.leaves(made), jax.tree.leaves(own), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert np.isinf(describe(SPEC + "loss_budget = inf\n").method.budget.multiple)
 
 
 def test_several_parts_that_the_library_refuses_are_all_named():
@@ -142,7 +169,6 @@ def test_lists_of_other_lengths_and_a_method_that_does_not_fit_are_all_named():
     with pytest.raises(SpecError) as refused:
         describe(text + "start = [1.0]\nanchor = [1.0, 2.0, 3.0]\neffect = [[1.0, 0.0]]\n")
     assert refused.value.lines == [
-        "loss.smoothing: must be > 0 with safe_apda, which needs a loss without kinks",
         "constraints[0].coefficients: must have the length 2 of decisions.lower, but has 3: [1.0, 1.0, 1.0]",
         "method.start: must have the length 2 of decisions.lower, but has 1: [1.0]",
         "method.anchor: must have the length 2 of decisions.lower, but has 3: [1.0, 2.0, 3.0]",

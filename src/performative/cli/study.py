@@ -47,6 +47,9 @@ def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
             typer.echo(json.dumps(_plain(deployment)))
             return
         typer.echo(_words(study, deployment))
+        reasons = study.why()
+        if reasons is not None:
+            typer.echo(f"why: {reasons.sentences[0]}")
         which = "" if name is None else f" --name {shlex.quote(name)}"
         place = f"--store {shlex.quote(str(store))}{which} --deployment {deployment.id}"
         typer.echo(f"next: performative study tell FILE {place}")
@@ -106,6 +109,16 @@ def status(
                     shown = study.count
                     live.update(Text(str(study.status())), refresh=True)
                 time.sleep(every)
+
+
+@app.command()
+def why(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
+    """Say why the next decisions are what they are: what is expected of them, what a probe costs, and which limits hold."""
+    with _opened(store, name, readonly=True) as study:
+        reasons = study.why()
+        if reasons is None:
+            raise ValueError("the method of this study does not explain its decisions; `safe_apda` does")
+        typer.echo(json.dumps(reasons._asdict()) if as_json else "\n".join(reasons.sentences))
 
 
 @app.command()

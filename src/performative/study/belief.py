@@ -1,15 +1,16 @@
-"""The world as the log of a study shows it: its effect and risk, stable point and optimum, with standard errors.
+"""The world as the log of a study shows it: its effect, and its risk now, at the stable point and at the optimum, with intervals.
 
-It is least squares of the last samples on the decisions that brought them, whatever the method; where a method forgets, old data
-fade here as well. A method's own estimates would do worse: those of Safe APDA start from a prior, and across a binding
-constraint they keep part of it for a long time.
+The effect is least squares of the last samples on the decisions that brought them, whatever the method. Risks come from a world
+that need not be linear (`estimators.curved`), fitted to the same deployments, so that intervals widen with what a line cannot
+explain and with the distance from what was deployed. Where a method forgets, old data fade here as well. A method's own
+estimates would do worse: those of Safe APDA start from a prior, and across a binding constraint they keep part of it for long.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -19,6 +20,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from performative.errors import SolverFailed
+from performative.estimators.curved import RESIDUALS, CurvedRisk, Deployed, fit
 from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.regression import LeastSquares, Regression
 from performative.estimators.standard_errors import Confidence, confidence
@@ -28,26 +30,47 @@ from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node, pytree
 from performative.past import Past
 from performative.problem import Problem
+from performative.sets import Box
 from performative.shifts import apply_effect
 from performative.solvers.derivatives import DecoupledRisk
 from performative.solvers.kkt import Solution
+from performative.solvers.minimum import minimum
 from performative.study.history import Round
+from performative.study.least import least
 
 NORMAL = 1.959963984540054
 """Standard errors on each side of a 95% interval."""
-RESERVOIR = 500
+RESERVOIR = RESIDUALS
 """How many of the last samples a loss that is not quadratic in the data is averaged over."""
 LAST = 2**14
 """How many samples the least squares rests on, at most."""
+MORE = "too early, {} more deployments"
+MOST_TIMES = 10.0
+"""The most deployments that are asked for at once, in multiples of those that there are."""
+EXTRAPOLATES = "extrapolates beyond what was deployed"
 
 
 class Predicted(NamedTuple):
-    """The predicted risk at a decision, and its 95% interval (None where the data do not suffice for one)."""
+    """The predicted risk at a decision and its 95% interval, or None and the `reason` why there is none.
 
-    decision: Floats
-    risk: float
+    A reason beside numbers says what they do not cover.
+    """
+
+    decision: Floats | None
+    risk: float | None
     low: float | None
     high: float | None
+    reason: str | None = None
+
+
+class Gain(NamedTuple):
+    """How much lower the risk is now than at the start, and its 95% interval, or None and the `reason` why there is none."""
+
+    start: Floats
+    gain: float | None
+    low: float | None
+    high: float | None
+    reason: str | None = None
 
 
 @runtime_checkable
@@ -67,6 +90,7 @@ class Recent:
     def __init__(self, history: Past | None = None) -> None:
         self._parts: deque[tuple[int, Floats, Floats]] = deque()
         self._count = 0
+        self._first: tuple[int, Floats, Floats] | None = None
         if history is not None and history.rows is not None:
             decisions, samples = map(np.asarray, history.rows)
             self.add(0, decisions, samples[:, None])
@@ -77,7 +101,10 @@ class Recent:
             self._parts.append((number, x, z))
             self._count += len(z)
         while self._count - len(self._parts[0][2]) >= LAST:
-            self._count -= len(self._parts.popleft()[2])
+            dropped = self._parts.popleft()
+            self._count -= len(dropped[2])
+            if dropped[0] > 0 and self._first is None:  # what the start brought is kept, to know the gain over it
+                self._first = dropped
 
     def watching(self, reported_rounds: Iterable[Round]) -> Iterator[Round]:
         """The same rounds, added as they pass."""
@@ -93,25 +120,55 @@ class Recent:
         """Decisions (n, d), samples (n, k) and their weights; with a `memory`, data older than that many samples fade."""
         numbers, decisions, samples = zip(*self._parts, strict=True)
         sizes = [len(z) for z in samples]
+        weights = self._faded(numbers, sizes, memory)
+        return np.repeat(decisions, sizes, axis=0), np.concatenate(samples), np.repeat(weights, sizes)
+
+    def deployed(self, memory: float | None) -> Deployed:
+        """The deployments, the first of the study among them; what has faded counts as fewer samples."""
+        parts = [*([] if self._first is None else [self._first]), *self._parts]
+        numbers, decisions, samples = zip(*parts, strict=True)
+        sizes = [len(z) for z in samples]
+        means = np.array([z.mean(axis=0) for z in samples])
+        apart = np.concatenate(samples) - np.repeat(means, sizes, axis=0)
+        rows = [np.concatenate([np.tile(x, (len(z), 1)), z], axis=1) for _, x, z in parts[-RESERVOIR:]]
+        return Deployed(
+            decisions=np.array(decisions),
+            means=means,
+            counts=np.array(sizes) * self._faded(numbers, sizes, memory),
+            scatter=apart.T @ apart,
+            degrees=float(sum(sizes) - len(sizes)),
+            rows=np.concatenate(rows)[-RESERVOIR:],
+        )
+
+    @staticmethod
+    def _faded(numbers: Sequence[int], sizes: Sequence[int], memory: float | None) -> Floats:
+        """The weight of each part: with a `memory`, what is older than that many samples fades."""
         fading = np.ones(len(sizes))  # of all that came before a part
         count = 0.0
         for place, size in enumerate(sizes):
             if memory is not None and place and numbers[place] != numbers[place - 1]:
                 fading[place] = min(1.0, memory / count)
             count = count * fading[place] + size
-        weights = np.append(np.cumprod(fading[:0:-1])[::-1], 1.0)
-        return np.repeat(decisions, sizes, axis=0), np.concatenate(samples), np.repeat(weights, sizes)
+        return np.append(np.cumprod(fading[:0:-1])[::-1], 1.0)
 
 
-@pytree("sure")
+@pytree("sure", "early")
 class Believed:
-    """The estimated world, a risk that can be minimized; `sure` says whether it has standard errors."""
+    """The estimated world, a risk that can be minimized; `sure` says whether the effect has standard errors.
+
+    `curved` is the risk that intervals come from; None while it is too `early` for it, by so many deployments, and where the
+    method knows the structure of the effect. `misfit` is by how much the means of deployments vary more around the line than
+    the noise within deployments explains, at least 1. `reported` is the number of deployments.
+    """
 
     learner: LeastSquares
     prediction: Prediction
     regression: Regression
-    ridge: Array | float
+    curved: CurvedRisk | None
+    misfit: Array
+    reported: Array
     sure: bool
+    early: int
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
         """The average loss of θ over the data predicted at `where`, or at θ itself."""
@@ -127,16 +184,21 @@ def believed(method: Method, state: MethodState, recent: Recent) -> Believed | N
     distinct = recent.distinct_decisions()
     if not distinct:
         return None
-    sure = distinct > method.problem.d
+    problem, d = method.problem, method.problem.d
+    sure, early, memory = distinct > d, max(0, d + 2 - distinct), memory_of(method)
+    deployed = recent.deployed(memory)
+    count = jnp.asarray(float(len(deployed.decisions)))
     learned = method.structure(state) if isinstance(method, KnowsStructure) else None
     if learned is not None:
-        return Believed(*learned, sure)
+        return Believed(*learned, None, jnp.asarray(_misfit(learned, deployed)), count, sure, early)
     learner = LeastSquares(callable_node(apply_effect), None, False, (), None, RESERVOIR, None)
-    prediction = Prediction(method.problem.loss, learner.shift)
-    decisions, samples, weights = recent.rows(memory_of(method))
+    prediction = Prediction(problem.loss, learner.shift)
+    decisions, samples, weights = recent.rows(memory)
     quadratic = prediction.pattern(samples.shape[1], decisions.shape[1]) is not None
     regression = Regression.of(decisions, samples, weights, None if quadratic else RESERVOIR)
-    return Believed(learner, prediction, regression, 0.0, sure)
+    misfit = _misfit(Learned(learner, prediction, regression), deployed)
+    curved = None if early else CurvedRisk.of(problem.loss, fit(deployed, _ranges(problem)))
+    return Believed(learner, prediction, regression, curved, jnp.asarray(misfit), count, sure, early)
 
 
 def memory_of(method: Method) -> float | None:
@@ -152,23 +214,65 @@ def effect(world: Believed) -> tuple[Floats, Floats | None]:
     estimate = _confidence(world, world.regression.decision)
     if estimate is None:
         return np.asarray(world.regression.effect), None
-    return estimate.effect, estimate.effect_error
+    return estimate.effect, estimate.effect_error * math.sqrt(float(world.misfit))
 
 
 @in_float64
 def predicted(world: Believed, decision: ArrayLike) -> Predicted:
     """The risk at a decision, with a standard error by the delta method."""
     decision = np.asarray(decision)
-    estimate = _confidence(world, decision)
-    risk = float(_risks(world, decision[None])[0])
-    if estimate is None or not math.isfinite(estimate.risk_error):
-        return Predicted(decision, risk, None, None)
-    return Predicted(decision, risk, risk - NORMAL * estimate.risk_error, risk + NORMAL * estimate.risk_error)
+    if world.curved is None:
+        return _without_curvature(world, decision)
+    risk, error, size = (float(part) for part in _at(world.curved, decision))
+    reason = _too_early(world, 2.0 * _quantile(world) * error, size)
+    if reason is not None:
+        return Predicted(decision, None, None, None, reason)
+    low, high = (np.asarray(part) for part in world.curved.world.trusted())
+    beyond = bool(np.any((decision < low) | (decision > high)))
+    half = _quantile(world) * error
+    return Predicted(decision, risk, risk - half, risk + half, EXTRAPOLATES if beyond else None)
+
+
+@in_float64
+def gain(world: Believed, decision: ArrayLike, start: ArrayLike) -> Gain:
+    """How much lower the risk is at a decision than at the start."""
+    decision, start = np.asarray(decision), np.asarray(start)
+    if world.curved is not None:
+        value, error, size = (float(part) for part in _gap(world.curved, decision, start))
+        half = _quantile(world) * error
+        reason = _too_early(world, 2.0 * half, size)
+    else:
+        reason = _too_early(world, 0.0, 1.0)
+        estimate = None if reason else _confidence(world, decision, start)
+        if estimate is None:
+            return Gain(start, None, None, None, reason or MORE.format(1))
+        value, half = estimate.gain, NORMAL * math.sqrt(float(world.misfit)) * estimate.gain_error
+    if reason is not None:
+        return Gain(start, None, None, None, reason)
+    return Gain(start, value, value - half, value + half)
+
+
+@in_float64
+def optimum(world: Believed, problem: Problem, decision: Floats, start: Floats) -> Predicted | None:
+    """The least risk near what was deployed, with bounds on the least risk of all; None if none is found."""
+    if world.curved is None:
+        return solved(world, problem, minimum)
+    known = np.stack([decision, start, np.asarray(world.curved.world.center)])
+    found = least(problem, world.curved, known)
+    if found is None:
+        return None
+    size = float(_at(world.curved, found.decision)[2])
+    reason = _too_early(world, found.high - found.low, size)
+    if reason is not None:
+        return Predicted(found.decision, None, None, None, reason)
+    return Predicted(found.decision, found.risk, found.low, found.high, EXTRAPOLATES if found.edge else None)
 
 
 @in_float64
 def solved(world: Believed, problem: Problem, solver: Callable[[Problem, DecoupledRisk], Solution]) -> Predicted | None:
     """The `minimum` or the `fixed_point` of the estimated risk, or None if the solver finds none."""
+    if world.early:
+        return Predicted(None, None, None, None, MORE.format(world.early))
     try:
         decision = solver(problem, world).decision
     except (SolverFailed, ValueError, ArithmeticError):
@@ -179,22 +283,90 @@ def solved(world: Believed, problem: Problem, solver: Callable[[Problem, Decoupl
 @in_float64
 def cost(world: Believed, deployed: Floats, decision: Floats) -> float:
     """The predicted risk of everything `deployed` (n, b, d) less that of θ_t (n, d) in its place, added up."""
-    b = deployed.shape[1]
-    there = np.asarray(_risks(world, deployed.reshape(-1, deployed.shape[2]))).reshape(-1, b)
-    here = np.asarray(_risks(world, decision))[:, None]
+    b, risk = deployed.shape[1], world.curved or world
+    there = np.asarray(_risks(risk, deployed.reshape(-1, deployed.shape[2]))).reshape(-1, b)
+    here = np.asarray(_risks(risk, decision))[:, None]
     return float(np.nansum(there - here))
 
 
 @jax.jit
-def _risks(world: Believed, decisions: Array) -> Array:
+def _risks(world: Believed | CurvedRisk, decisions: Array) -> Array:
     return jax.lax.map(world, decisions)
 
 
-def _confidence(world: Believed, decision: ArrayLike) -> Confidence | None:
+@jax.jit
+def _at(risk: CurvedRisk, decision: Array) -> tuple[Array, Array, Array]:
+    return risk(decision), risk.error(decision), risk.size(decision)
+
+
+@jax.jit
+def _gap(risk: CurvedRisk, decision: Array, start: Array) -> tuple[Array, Array, Array]:
+    return (*risk.gap(decision, start), jnp.maximum(risk.size(decision), risk.size(start)))
+
+
+def _without_curvature(world: Believed, decision: Floats) -> Predicted:
+    """The risk that a structured effect predicts."""
+    reason = _too_early(world, 0.0, 1.0)
+    estimate = None if reason else _confidence(world, decision)
+    if estimate is None or not math.isfinite(estimate.risk_error):
+        return Predicted(decision, None, None, None, reason or MORE.format(1))
+    risk = float(_risks(world, decision[None])[0])
+    half = NORMAL * math.sqrt(float(world.misfit)) * estimate.risk_error
+    return Predicted(decision, risk, risk - half, risk + half)
+
+
+def _too_early(world: Believed, width: float, size: float) -> str | None:
+    """Why there is no number yet: too few distinct decisions, or an interval wider than the loss is large.
+
+    Intervals shrink like the root of the number of deployments, so that says how many more it takes.
+    """
+    if world.early:
+        return MORE.format(world.early)
+    if width <= size:
+        return None
+    reported = float(world.reported)
+    times = (width / size) ** 2 - 1.0 if size > 0 and math.isfinite(width) else math.inf
+    return MORE.format(max(1, math.ceil(reported * min(times, MOST_TIMES))))
+
+
+def _quantile(world: Believed) -> float:
+    assert world.curved is not None
+    return float(world.curved.world.quantile)
+
+
+def _confidence(world: Believed, decision: ArrayLike, reference: ArrayLike | None = None) -> Confidence | None:
     if not world.sure:
         return None
     theta = jnp.asarray(decision)
+    other = theta if reference is None else jnp.asarray(reference)
     try:
-        return confidence(world.learner, world.prediction, world.regression, theta, theta, world.ridge)
+        return confidence(world.learner, world.prediction, world.regression, theta, other)
     except ValueError:  # too few samples
         return None
+
+
+def _ranges(problem: Problem) -> Floats:
+    """The width of Θ in each coordinate; infinite where it has none, and where Θ is not a box."""
+    if not isinstance(problem.decisions, Box):
+        return np.full(problem.d, np.inf)
+    return np.broadcast_to(np.asarray(problem.decisions.upper) - np.asarray(problem.decisions.lower), (problem.d,))
+
+
+def _misfit(learned: Learned, deployed: Deployed) -> float:
+    """The variance of deployments' means around the line over that which the noise within deployments explains, or 1.
+
+    It is 1 unless an F-test at 5% says that it is not.
+    """
+    from scipy import stats
+
+    learner, _, regression = learned
+    n, k = deployed.means.shape
+    freedom = n - 1.0 - regression.effect.size / k
+    within = np.diag(deployed.scatter) / max(deployed.degrees, 1.0)
+    if freedom < 1.0 or deployed.degrees < 1.0 or not np.any(within > 0):
+        return 1.0
+    apart = jnp.asarray(deployed.decisions) - regression.decision
+    line = regression.data + jax.vmap(lambda step: learner.shift(regression.effect, step))(apart)
+    between = deployed.counts @ (deployed.means - np.asarray(line)) ** 2 / freedom
+    ratio = float(np.mean(between[within > 0] / within[within > 0]))
+    return ratio if ratio > float(stats.f.ppf(0.95, freedom, deployed.degrees)) else 1.0

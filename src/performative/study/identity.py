@@ -25,7 +25,7 @@ from performative.past import Past
 from performative.problem import Problem
 from performative.study.events import Created, Observed
 from performative.study.records import Arrays, is_key
-from performative.study.renamed import Identity, present_identity
+from performative.study.renamed import Identity, is_earlier_safe_apda, present_identity
 
 TOLERANCE = 1e-9
 """The relative difference between stored and given numbers that counts as rounding."""
@@ -56,6 +56,14 @@ def identity(method: Method, points: Arrays) -> Identity:
 
 def require_same(name: str, created: Created, first: Observed | None, method: Method) -> None:
     """Refuse a method other than the one that study `name` was created with; `first` is the first event with samples."""
+    if is_earlier_safe_apda(created.identity):
+        raise OtherMethod(
+            name,
+            [
+                f"method: stored safe_apda of performative {created.performative}, which is another method now and cannot "
+                "continue its studies; export the data with that version, and give them to a new study as `history`"
+            ],
+        )
     points, dimension = created.points, method.problem.dimension
     if dimension != points["decisions"].shape[1]:
         raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]}, but got {dimension}"])

@@ -66,8 +66,18 @@ Upper = Annotated[float | list[float], _bounds(math.inf)]
 Number = Annotated[float, _kind("a finite number", _is_number)]
 NotNegative = Annotated[float, _kind("a number >= 0", lambda value: _is_number(value) and value >= 0)]
 Positive = Annotated[float, _kind("a number > 0", lambda value: _is_number(value) and value > 0)]
+PositiveOrInfinite = Annotated[
+    float, _kind("a number > 0, or inf", lambda value: _is_bound(math.inf)(value) and value > 0)
+]
 Row = Annotated[list[float], _kind("a list of finite numbers", is_row)]
 NumberOrRow = Annotated[float | list[float], _kind("a finite number or a list of them", _is_number, is_row)]
+PositiveOrRow = Annotated[
+    float | list[float],
+    _kind(
+        "a number > 0 or a list of them",
+        lambda value: all(_is_number(one) and one > 0 for one in (value if is_row(value) else [value])),
+    ),
+]
 Matrix = Annotated[list[list[float]], _kind("a list of rows of finite numbers, all of one length", is_matrix)]
 RowOrMatrix = Annotated[
     list[float] | list[list[float]], _kind("a list of finite numbers or of rows of them", is_row, is_matrix)
@@ -189,6 +199,10 @@ class _Method(Table):
 
 class _SafeApda(_Method):
     type: Literal["safe_apda"]  # type: ignore[assignment]
+    loss_budget: PositiveOrInfinite = _optional
+    max_move: PositiveOrRow = _optional
+    deployments: Count = _optional
+    deployments_per_round: Count = _optional
     exploration: Positive = _optional
     anchor: Row = _optional
     safety: Safety = _optional

@@ -91,6 +91,8 @@ def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Past | None 
         raise SpecError(wrong)
     if "safety" in options:
         options["safety"] = _SAFETY[options["safety"]]()
+    if options.get("loss_budget") == np.inf:  # TOML cannot say None
+        options["loss_budget"] = None
     if past is not None:
         options["history"] = past
     try:
@@ -172,11 +174,9 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
 
 
 def _misfits(tables: dict[str, Table], lengths: list[_Length]) -> Iterator[str]:
-    """Lists whose length is not that of a decision, and a loss that does not suit the method."""
+    """Lists whose length is not that of a decision, and a history that the method does not take."""
     nothing: dict[str, Any] = {"type": None}
     loss, method = (tables[key].options() if key in tables else nothing for key in ("loss", "method"))
-    if method["type"] == "safe_apda" and loss["type"] == "pinball" and not loss.get("smoothing"):
-        yield "loss.smoothing: must be > 0 with safe_apda, which needs a loss without kinks"
     if "history" in tables and method["type"] not in (None, "safe_apda"):
         yield f"history: only safe_apda learns from past deployments, but got method.type = {method['type']!r}"
     if not lengths:
@@ -280,7 +280,7 @@ def _message(error: Exception) -> str:
 _FILE = TypeAdapter(Spec)
 _BUILT_LATER = ("history", "method")
 _AS_LONG_AS_THE_DECISION = (
-    "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect",
+    "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "max_move",
 )  # fmt: skip
 _SAFETY: dict[str, Callable[[], Safety]] = {"pull": Pull, "nearest": Nearest}
 _BUILDERS: dict[str, Callable[..., Any]] = {

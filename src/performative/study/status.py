@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.reasons import Explanation
 from performative.solvers.fixed_point import fixed_point
-from performative.solvers.minimum import minimum
 from performative.study import belief, cautions
-from performative.study.belief import Predicted, Recent
+from performative.study.belief import Gain, Predicted, Recent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,14 +25,24 @@ MOST_ROWS = 8
 """How many rows and columns of the effect are printed."""
 
 
+@runtime_checkable
+class Explains(Protocol):
+    """A method that can say why it decides as it does."""
+
+    def why(self, state: Any) -> Explanation:
+        """Why the next decisions are what they are."""
+
+
 class Status(NamedTuple):
     """A study at one moment.
 
     `deployed` (b, d) is what is deployed now, or was last; `slack` is −g at the current decision by constraint, and
     `slack_history` (n, m) the least slack of each reported deployment. `effect` and `effect_error` are the estimate and its
     standard errors. `now`, `stable` and `optimum` are the current decision, the stable point and the optimum of the estimated
-    world, with predicted risks; None before anything was reported, and where the solver finds none. `exploration_cost` is the
-    predicted risk of all deployments less that of the decisions they explored around, added up.
+    world, with predicted risks; None before anything was reported, and where the solver finds none. `gain` is how much lower the
+    risk is now than at the first decision. Each has a 95% interval, or the reason why it is too early for one.
+    `exploration_cost` is the predicted risk of all deployments less that of the decisions they explored around, added up. `why`
+    says why the next decisions are what they are, what may be lost and what was, if the method can say.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -56,9 +66,11 @@ class Status(NamedTuple):
     effect: Floats | None
     effect_error: Floats | None
     now: Predicted | None
+    gain: Gain | None
     stable: Predicted | None
     optimum: Predicted | None
     exploration_cost: float | None
+    why: Explanation | None
     next_action: str
     warnings: tuple[str, ...]
 
@@ -77,12 +89,25 @@ class Status(NamedTuple):
         lines += self._effect()
         for label, at in (("now", self.now), ("stable", self.stable), ("optimum", self.optimum)):
             if at is not None:
-                interval = " (no interval yet)" if at.low is None else f" ({at.low:.6g} to {at.high:.6g})"
-                lines.append(f"risk {label:7} {at.risk:.6g}{interval} at {row(at.decision)}")
+                where = "" if at.decision is None or at.risk is None else f" at {row(at.decision)}"
+                lines.append(f"risk {label:7} {_interval(at.risk, at.low, at.high, at.reason, where)}")
             elif self.now is not None:
                 lines.append(f"risk {label:7} not found")
+            if label == "now" and self.gain is not None:
+                one, where = self.gain, f" over the start {row(self.gain.start)}"
+                lines.append(f"gain         {_interval(one.gain, one.low, one.high, one.reason, where)}")
         if self.exploration_cost is not None:
             lines.append(f"exploration has cost {self.exploration_cost:.6g} in risk so far")
+        if self.why is not None:
+            lines += [f"why: {sentence}" for sentence in self.why.sentences]
+            budget, moves = self.why.budget, self.why.max_move
+            if budget is not None:
+                lines.append(
+                    f"budget: {budget['allowed']:.4g} may be lost against the start by now, at most {budget['spent']:.4g} was, "
+                    f"{budget['left']:.4g} is left"
+                )
+            if moves is not None:
+                lines.append(f"max_move: {row(np.asarray(moves))} from one deployment to the next")
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join([*lines, f"next: {self.next_action}"])
 
@@ -123,6 +148,7 @@ def status(
     world = belief.believed(method, state, recent)
     deployed, slack = past["deployed"].values, past["slack"].values
     last = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
+    start = past["decision"].values[0] if len(deployed) else decision
     effect, effect_error = (None, None) if world is None else belief.effect(world)
     window = slice(-cautions.RECENT, None)
     decisions = np.concatenate([past["decision"].values, decision[None]])
@@ -152,9 +178,11 @@ def status(
         effect=effect,
         effect_error=effect_error,
         now=None if world is None else belief.predicted(world, decision),
+        gain=None if world is None else belief.gain(world, decision, start),
         stable=None if world is None else belief.solved(world, problem, fixed_point),
-        optimum=None if world is None else belief.solved(world, problem, minimum),
+        optimum=None if world is None else belief.optimum(world, problem, decision, start),
         exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"].values),
+        why=method.why(state) if isinstance(method, Explains) else None,
         next_action=_next(pending),
         warnings=tuple(warnings),
     )
@@ -176,13 +204,20 @@ def row(decision: Floats) -> str:
     return "[" + ", ".join(f"{value:.6g}" for value in decision) + "]"
 
 
+def _interval(value: float | None, low: float | None, high: float | None, reason: str | None, place: str) -> str:
+    """A number with its interval, or why there is none."""
+    if value is None:
+        return f"{reason}"
+    return f"{value:.6g} ({low:.6g} to {high:.6g}){place}" + ("" if reason is None else f"; {reason}")
+
+
 def _plain(value: object) -> Any:
     if isinstance(value, np.ndarray):
         return [_plain(part) for part in value]
     if isinstance(value, float):
         return float(value) if np.isfinite(value) else None
-    if isinstance(value, Predicted):
+    if isinstance(value, Predicted | Gain | Explanation):
         return {key: _plain(part) for key, part in value._asdict().items()}
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from performative.reasons import Explanation
     from performative.study.status import Status
 
 
@@ -190,7 +191,7 @@ class Study:
     def ask(self) -> Deployment:
         """The decisions to deploy now; repeated calls return the same ones until you report or cancel them.
 
-        After a `cancel` the random numbers are new; a method without exploration asks for the same decisions again.
+        After a `cancel` the random numbers are new; a method that draws none, like `safe_apda`, asks for the same again.
         """
         session = self._session
         while True:
@@ -281,6 +282,13 @@ class Study:
         told = recent.watching(rounds(self._session.log.events()))
         past = history(self.method.problem, told, self.name, self.seed)
         return status(self.name, self.method, state, pending, past, recent)
+
+    @one_at_a_time
+    def why(self) -> Explanation | None:
+        """Why the next decisions are what they are, in words and numbers; None if the method cannot say."""
+        from performative.study.status import Explains
+
+        return self.method.why(self.state) if isinstance(self.method, Explains) else None
 
     @one_at_a_time
     def history(self) -> xr.Dataset:

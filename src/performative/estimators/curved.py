@@ -1,0 +1,285 @@
+"""A world that need not be linear: the mean of the data is a line in the decisions plus curvature, as far as deployments show.
+
+With u the distance from the mean decision in units of the widths of the range, deployment j has the mean
+
+    z̄_j = b₀ + B u_j + C f(u_j) + m_j + noise/√n_j,
+
+where f are the products of two and of three coordinates, C ∼ N(0, ρΣ) is how far the world is from linear, m_j ∼ N(0, νΣ) what a
+deployment's samples have in common beyond their decision, and Σ the covariance of the noise of one sample. ρ and ν are averaged
+over what the deployments leave plausible. So a prediction rests on the deployments near it where the world is curved, and on
+all of them where it is straight; far from all of them it is unsure.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.numerics.arrays import Floats
+from performative.numerics.expectations import Moments, Samples, hessian_pattern
+from performative.numerics.pytrees import pytree
+from performative.problem import Loss, LossInData
+
+STEEPEST = 3.0
+"""By how much the mean of a datum may change across the range along a line, in multiples of its size: one standard deviation."""
+CURVATURES = np.geomspace(0.01, 3.0, 13)
+"""The same of the curvature, from what can hardly be seen to what few worlds do; each as plausible as the others."""
+FARTHEST = 6
+"""How often the range of curvatures is moved up where the greatest of them fits best."""
+SHARED = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0])
+"""ν, in multiples of the variance of the largest deployment's mean; 0 is as plausible as all others together."""
+SEEN = 4.0
+"""The range is at most so many times the widest spread of the decisions, in units of Θ."""
+CHOSEN = 1.15
+"""A factor on standard errors: decisions are asked about because the same data made them look good (`benchmarks.coverage`)."""
+EXACT = 5
+"""Up to this dimension all products of coordinates count; beyond it, powers along some random directions do."""
+DIRECTIONS = 120
+RESIDUALS = 500
+"""How many residuals stand for the shape of the noise."""
+
+
+class Deployed(NamedTuple):
+    """Deployments: decisions (n, d), means (n, k) of `counts` (n,) samples, and the scatter (k, k) of samples around their means.
+
+    `degrees` are the degrees of freedom of that scatter; `rows` (m, d + k) are the last samples beside their decisions.
+    """
+
+    decisions: Floats
+    means: Floats
+    counts: Floats
+    scatter: Floats
+    degrees: float
+    rows: Floats
+
+
+@pytree()
+class Curved:
+    """What is learned: `coefficients` (p, k) of the features, their `inverse` information (p, p) and the `noise` Σ (k, k).
+
+    `curvature` is the standard deviation of C in multiples of the size of the data, and `shared` is ν in multiples of the
+    variance of the largest deployment's mean. `low` and `high` are the least and the greatest of the decisions.
+    """
+
+    center: Array
+    widths: Array
+    coefficients: Array
+    inverse: Array
+    noise: Array
+    rest: Array
+    count: Array
+    quantile: Array
+    curvature: Array
+    shared: Array
+    low: Array
+    high: Array
+
+    def features(self, theta: Array) -> Array:
+        """1, u and f(u) at a decision."""
+        u = (theta - self.center) / self.widths
+        return jnp.concatenate([jnp.ones(1), u, bends(u)])
+
+    def mean(self, theta: Array) -> Array:
+        """The mean of the data at a decision, (k,)."""
+        return self.features(theta) @ self.coefficients
+
+    def trusted(self) -> tuple[Array, Array]:
+        """The box around the decisions, enlarged by half its width: beyond it, predictions extrapolate."""
+        wider = 0.25 * (self.high - self.low) + 1e-9 * self.widths
+        return self.low - wider, self.high + wider
+
+
+@pytree("quadratic")
+class CurvedRisk:
+    """The average loss in such a world, with standard errors by the delta method. `quadratic` says what the loss is in data."""
+
+    loss: Loss
+    world: Curved
+    quadratic: bool
+
+    @staticmethod
+    def of(loss: Loss, world: Curved) -> CurvedRisk:
+        """The risk of a loss, from moments where they suffice."""
+        pattern = hessian_pattern(LossInData(loss), world.noise.shape[0], jnp.zeros(world.center.shape[0]))
+        return CurvedRisk(loss, world, pattern is not None)
+
+    def __call__(self, theta: Array, where: Array | None = None) -> Array:
+        """The average loss of θ over the data at `where`, or at θ itself."""
+        return self._risk(theta, self.world.mean(theta if where is None else where))
+
+    def gap(self, theta: Array, other: Array) -> tuple[Array, Array]:
+        """How much lower the risk of θ is than that of the other decision, and the standard error."""
+        return self(other) - self(theta), self._error([(theta, -1.0), (other, 1.0)])
+
+    def error(self, theta: Array) -> Array:
+        """The standard error of the risk of θ."""
+        return self._error([(theta, 1.0)])
+
+    def size(self, theta: Array) -> Array:
+        """The mean size of the loss."""
+        z = self.world.mean(theta) + self.world.rest
+        return jnp.mean(jnp.abs(jax.vmap(lambda z: self.loss(theta, z))(z)))
+
+    def _risk(self, theta: Array, center: Array) -> Array:
+        if not self.quadratic:
+            return Samples(center + self.world.rest).mean(lambda z: self.loss(theta, z))
+        pattern = hessian_pattern(LossInData(self.loss), center.shape[0], jnp.zeros(theta.shape[0]))
+        assert pattern is not None
+        return Moments(center, pattern.compress(self.world.noise), pattern).mean(lambda z: self.loss(theta, z))
+
+    def bound(self, theta: Array, other: Array, quantiles: Array | float) -> Array:
+        """The risk of θ and so many standard errors; what the shape of the noise adds to them is taken from the `other`."""
+        along = self._along(theta, self.world.mean(theta))
+        variance = self._spread(along) + jax.lax.stop_gradient(self._shape([(other, 1.0)]))
+        return self(theta) + quantiles * CHOSEN * jnp.sqrt(jnp.maximum(variance, 1e-300))
+
+    def _error(self, parts: list[tuple[Array, float]]) -> Array:
+        along = jnp.zeros_like(self.world.coefficients)
+        for theta, sign in parts:
+            along = along + sign * self._along(theta, self.world.mean(theta))
+        return CHOSEN * jnp.sqrt(jnp.maximum(self._spread(along) + self._shape(parts), 1e-300))
+
+    def _along(self, theta: Array, center: Array) -> Array:
+        """The derivative (p, k) of the risk in the coefficients."""
+        return self.world.features(theta)[:, None] * self._slope(theta, center)
+
+    def _slope(self, theta: Array, center: Array) -> Array:
+        return jax.grad(lambda z: self._risk(theta, z))(center)
+
+    def _spread(self, along: Array) -> Array:
+        """The variance that the coefficients' is responsible for."""
+        return jnp.sum(along * (self.world.inverse @ along @ self.world.noise))
+
+    def _shape(self, parts: list[tuple[Array, float]]) -> Array:
+        """The variance that comes from having seen finitely many samples of the noise, beyond their mean."""
+        world = self.world
+        beyond = jnp.zeros(world.rest.shape[0])
+        for theta, sign in parts:
+            center = world.mean(theta)
+            losses = jax.vmap(lambda z, theta=theta: self.loss(theta, z))(center + world.rest)
+            beyond = beyond + sign * (losses - world.rest @ self._slope(theta, center))
+        return jnp.var(beyond) / world.count
+
+
+def bends(u: Array | Floats) -> Array | Floats:
+    """Products of two and of three coordinates of u (…, d), so weighted that all directions are alike."""
+    xp = u.__array_namespace__()
+    if u.shape[-1] <= EXACT:
+        return xp.concatenate([_products(u, power) for power in (2, 3)], axis=-1)
+    along = u @ _directions(u.shape[-1]).T
+    return xp.concatenate([along**2 / math.sqrt(3 * DIRECTIONS), along**3 / math.sqrt(15 * DIRECTIONS)], axis=-1)
+
+
+def fit(deployed: Deployed, ranges: Floats) -> Curved:
+    """What deployments teach; `ranges` (d,) is the width of Θ in each coordinate, infinite where it has none."""
+    from scipy import stats
+
+    x, y, counts, scatter, degrees, rows = deployed
+    (n, d), k = x.shape, y.shape[1]
+    low, high = x.min(axis=0), x.max(axis=0)
+    widths = _widths(high - low, ranges, x)
+    share = counts / counts.sum()
+    center = share @ x
+    u = (x - center) / widths
+    features = np.concatenate([np.ones((n, 1)), u, bends(u)], axis=1)
+    size = share @ y**2 + np.diag(scatter) / counts.sum()
+    noise = np.diag(scatter) / degrees if degrees >= 10 else _left(features[:, : d + 1], y, counts)
+    ratio = float(np.exp(np.mean(np.log(np.maximum(size, 1e-300) / np.maximum(noise, 1e-6 * size + 1e-300)))))
+    most = float(np.max(counts))
+    shared = SHARED / most if degrees >= 10 else np.zeros(1)
+    weights = np.where(shared == 0.0, 1.0, 1.0 / max(1, len(shared) - 1))
+
+    def posterior(bend: float, common: float) -> tuple[float, Floats, Floats, Floats]:
+        """The log likelihood, and the coefficients, their inverse information and the covariance of the noise."""
+        prior = np.concatenate(
+            [[1e-12], np.full(d, 1 / (STEEPEST**2 * ratio)), np.full(features.shape[1] - d - 1, 1 / bend)]
+        )
+        precision = 1.0 / (1.0 / counts + common)
+        weighted = features * precision[:, None]
+        factor = np.linalg.cholesky(features.T @ weighted + np.diag(prior))
+        half = np.linalg.inv(factor)
+        inverse = half.T @ half
+        coefficients = inverse @ (weighted.T @ y)
+        left = y - features @ coefficients
+        total = scatter + (precision[:, None] * left).T @ left + (prior[:, None] * coefficients).T @ coefficients
+        freedom = degrees + n - 1.0
+        total = total + np.diag(np.maximum(1e-12 * freedom * size, 1e-100))
+        if freedom > 2 * k:
+            spread, outputs = np.linalg.slogdet(total)[1], k
+        else:
+            spread, outputs = np.mean(np.log(np.diag(total))), 1
+        volume = np.sum(np.log(prior)) + np.sum(np.log(precision)) - 2.0 * np.sum(np.log(np.diag(factor)))
+        return 0.5 * outputs * volume - 0.5 * freedom * spread, coefficients, inverse, total / freedom
+
+    bendings = CURVATURES**2 * ratio
+    for _ in range(FARTHEST):
+        fits = np.array([[posterior(bend, common)[0] for common in shared] for bend in bendings])
+        if np.max(fits[-1]) < np.max(fits):
+            break
+        bendings = bendings * (CURVATURES[-1] / CURVATURES[-5]) ** 2  # the most that was tried fits best
+    plausible = np.exp(fits - fits.max()) * weights
+    plausible /= plausible.sum()
+    bend, common = float(bendings @ plausible.sum(axis=1)), float(plausible.sum(axis=0) @ shared)
+    _, coefficients, inverse, covariance = posterior(bend, common)
+    at = (rows[:, :d] - center) / widths
+    fitted = np.concatenate([np.ones((len(rows), 1)), at, bends(at)], axis=1) @ coefficients
+    rest = rows[:, d:] - fitted
+    rest = np.resize(rest - rest.mean(axis=0), (RESIDUALS, k))  # as many as ever, so that nothing is compiled again
+    return Curved(
+        center=jnp.asarray(center),
+        widths=jnp.asarray(widths),
+        coefficients=jnp.asarray(coefficients),
+        inverse=jnp.asarray(inverse),
+        noise=jnp.asarray(covariance),
+        rest=jnp.asarray(rest),
+        count=jnp.asarray(counts.sum()),
+        quantile=jnp.asarray(stats.t.ppf(0.975, max(degrees + n - d - 1.0, 1.0))),
+        curvature=jnp.asarray(math.sqrt(bend / ratio)),
+        shared=jnp.asarray(common * most),
+        low=jnp.asarray(low),
+        high=jnp.asarray(high),
+    )
+
+
+def _widths(spread: Floats, ranges: Floats, x: Floats) -> Floats:
+    """The range in each coordinate: that of Θ, all shrunk alike if the decisions have seen little of it; else their spread."""
+    known = np.isfinite(ranges) & (ranges > 0)
+    fallback = np.where(spread > 0, SEEN * spread, np.maximum(np.max(np.abs(x), axis=0), 1e-300))
+    unit = np.where(known, ranges, fallback)
+    seen = float(np.max(spread / unit))
+    return unit * min(1.0, SEEN * seen) if seen > 0 else unit
+
+
+def _left(features: Floats, y: Floats, counts: Floats) -> Floats:
+    """The variance (k,) of one sample around a line."""
+    root = np.sqrt(counts)[:, None]
+    fitted = features @ np.linalg.lstsq(root * features, root * y, rcond=None)[0]
+    return np.sum((root * (y - fitted)) ** 2, axis=0) / max(len(y) - features.shape[1], 1)
+
+
+def _products(u: Array | Floats, power: int) -> Array | Floats:
+    places, weights = _combinations(u.shape[-1], power)
+    product = u[..., places[:, 0]]
+    for place in places.T[1:]:
+        product = product * u[..., place]
+    return product * weights
+
+
+@functools.cache
+def _combinations(dimension: int, power: int) -> tuple[Floats, Floats]:
+    """The coordinates of each product, and the root of how often it occurs in a power of a sum."""
+    places = list(itertools.combinations_with_replacement(range(dimension), power))
+    times = [math.factorial(power) / math.prod(math.factorial(one.count(i)) for i in set(one)) for one in places]
+    return np.array(places), np.sqrt(times)
+
+
+@functools.cache
+def _directions(dimension: int) -> Floats:
+    return np.random.default_rng(0).normal(size=(DIRECTIONS, dimension))
