@@ -289,9 +289,6 @@ def policies(store_days: int) -> dict[str, Maker]:
     return {
         "today's prices": lambda markets, count, seed: Stay(np.tile(markets.today, (count, 1))),
         "safe_apda": live(lambda m: pf.safe_apda(m.problem, start=m.today, samples=store_days)),
-        "safe_apda, exploration=0.05": live(
-            lambda m: pf.safe_apda(m.problem, start=m.today, samples=store_days, exploration=0.05)
-        ),
         "least squares within ±5 %": LeastSquaresPrices,
         "ten random weeks, then least squares": lambda markets, count, seed: LeastSquaresPrices(
             markets, count, seed, step=np.inf, signs=0.0, design=10

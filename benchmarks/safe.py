@@ -17,11 +17,11 @@ import xarray as xr
 
 import performative as pf
 from performative import steps
+from performative.budget import Budget
 from performative.constraints import Linear, Proximity
 from performative.estimators.regression import LeastSquares, Regression
 from performative.experiments.reproduce import reproduce
 from performative.experiments.settings import EXPERIMENTS, cast_of
-from performative.fading import Fading, Scales
 from performative.numerics.pytrees import changed, pytree
 from performative.problems import portfolio, regression
 from performative.problems.instance import random_source
@@ -196,15 +196,6 @@ class Anywhere:
         return candidate
 
 
-@pytree()
-class Steady(Fading):
-    """Exploration that does not fade."""
-
-    def level(self, scales: Scales, rounds: jax.Array, dimension: int) -> jax.Array:
-        """σ instead of σ·t^(−1/4)."""
-        return super().level(scales, rounds, dimension) * rounds**0.25
-
-
 @pytree("unmoved", "structured", "reservoir")
 class Descending(LeastSquares):
     """Stochastic descent on the squared error, step 2/(t + 2(d + 2)) per unit of exploration, instead of regression."""
@@ -250,7 +241,8 @@ def parts() -> dict[str, Any]:
         full = pf.safe_apda(instance.truth, start=instance.start, **structure)
         methods = {
             "safe_apda": full,
-            "without fading exploration": changed(full, exploration=of_kind(Steady, full.exploration)),
+            "without probes": changed(full, planner=changed(full.planner, exploration=np.float64(0.0))),
+            "without a loss budget": changed(full, budget=Budget(None)),
             "without regression (stochastic descent)": changed(full, learner=of_kind(Descending, full.learner)),
             "without recycling (1,000 base samples)": changed(full, learner=of_kind(Frozen, full.learner)),
             "without safety": changed(full, safety=Anywhere()),

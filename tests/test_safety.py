@@ -231,13 +231,21 @@ def shifted_loss(theta, z):
     return 0.5 * jnp.sum((theta - z) ** 2)
 
 
-@pytest.mark.parametrize(("d", "start"), [(1, None), (2, None), (2, [1.0, 2.0]), (5, None)])
+@pytest.mark.parametrize(
+    ("d", "start"),
+    [
+        (2, None),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, None), (2, [1.0, 2.0]), (5, None))),
+    ],
+)
 def test_safe_apda_is_at_home_in_an_unbounded_set(d, start):
-    """The optimum is on the boundary of θ₁ + … + θ_d ≤ 4, some units away from 0."""
+    """The optimum is on the boundary of θ₁ + … + θ_d ≤ 4, some units away from 0; what the start loses falls to a tenth."""
     problem = pf.Problem(shifted_loss, pf.Reals(d), [pf.constraints.Linear(np.ones(d), 4.0, name="cap")])
     environment = pf.LocationFamily(pf.Gaussian(np.full(d, 6.0), np.full(d, 0.25)), 0.3 * np.eye(d))
     method = pf.safe_apda(problem, start=start)
     data = pf.simulate({"safe": method}, environment, rounds=2_000, realizations=2, record=[2_000], progress=False)
     last = data.isel(t=-1)
-    assert float(last.deployed_regret.max()) < 0.2 * d
+    first = pf.performative_risk(problem, environment, method.start)
+    best = pf.performative_optimum(problem, environment).risk
+    assert float(last.deployed_regret.max()) < 0.1 * (float(first) - best)
     assert float(last.deployed_violation.max()) == 0.0

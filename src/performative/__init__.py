@@ -28,6 +28,7 @@ _HOMES = {
     "HalfSpace": "sets",
     "HostWorld": "environments",
     "InfeasibleProblem": "errors",
+    "least_squares": "methods.least_squares",
     "LocalOptimumWarning": "errors",
     "LocationFamily": "environments",
     "LocationGame": "environments",
@@ -71,11 +72,13 @@ _HOMES = {
     "SpecError": "errors",
     "Sphere": "exploration",
     "stable_point": "truth.stable_point",
+    "stay": "methods.stay",
     "strategic_response": "environments",
     "Study": "study",
     "StudyBusy": "errors",
     "StudyDamaged": "errors",
     "StudyError": "errors",
+    "thompson": "methods.thompson",
     "two_point": "methods.zeroth_order",
     "two_stage": "methods.two_stage",
     "UnboundedProblem": "errors",
@@ -179,6 +182,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
         Sphere as Sphere,
     )
     from performative.methods.confidence_bounds import confidence_bounds as confidence_bounds
+    from performative.methods.least_squares import least_squares as least_squares
     from performative.methods.paper import (
         apda as apda,
         oracle as oracle,
@@ -191,6 +195,8 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
     from performative.methods.saddle import saddle as saddle
     from performative.methods.safe_apda import safe_apda as safe_apda
     from performative.methods.score_gradient import score_gradient as score_gradient
+    from performative.methods.stay import stay as stay
+    from performative.methods.thompson import thompson as thompson
     from performative.methods.two_stage import two_stage as two_stage
     from performative.methods.zeroth_order import (
         one_point as one_point,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import NDArray
 
 from performative.numerics import polynomial
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
+from performative.sets import Box
 
 MARGIN = 1e-9
 """How far below 0 every constraint stays, as a share of the anchor's slack: room for rounding.
@@ -71,7 +73,7 @@ class Pull:
         """The pull toward `anchor`."""
         margin = -MARGIN * np.asarray(problem.g(jnp.asarray(anchor)))
         quadratic = problem.is_declared_convex and polynomial.degree(problem.g, jnp.zeros(problem.d)) <= 2
-        return PullToward(as_field(anchor), as_field(margin), bool(quadratic))
+        return PullToward(as_field(anchor), as_field(margin), _widths(problem), bool(quadratic))
 
 
 @pytree()
@@ -100,7 +102,8 @@ class PullToward:
 
     Where g is quadratic and convex, how far to pull is exact, from the root of a quadratic; otherwise bisection finds it and
     never leaves the feasible side. The result is checked once more: if it is not feasible, because of rounding or because g
-    is not finite there, the anchor itself is deployed.
+    is not finite there, the anchor itself is deployed. Lengths are relative to the `widths` of a box whose sides differ: they may
+    be in different units.
 
     >>> import jax
     >>> import performative as pf
@@ -113,6 +116,7 @@ class PullToward:
 
     anchor: Array
     margin: Array
+    widths: Array | None
     quadratic: bool
 
     def __call__(self, problem: Problem, candidate: Array) -> Array:
@@ -131,12 +135,18 @@ class PullToward:
         """
 
         def correct(_: Array, candidate: Array) -> Array:
-            steepness, excess = problem.steepness(candidate), problem.g(candidate) + self.margin
+            excess = problem.g(candidate) + self.margin
+            if self.widths is None:
+                steepness = problem.steepness(candidate)
+            else:
+                rows = jax.jacrev(problem.g)(candidate) * self.widths
+                steepness = jnp.sum(rows * rows, axis=1)
             violated = (excess > 0.0) & (steepness > 0.0)
             scaled = jnp.where(violated, excess / jnp.where(violated, steepness, 1.0), 0.0)
-            mean = problem.pullback(candidate, scaled)
+            mean = problem.pullback(candidate, scaled) if self.widths is None else rows.T @ scaled
             length = jnp.sum(jnp.where(violated, scaled * excess, 0.0)) / jnp.maximum(jnp.sum(mean * mean), 1e-300)
-            moved = problem.decisions.project(candidate - length * mean)
+            step = mean if self.widths is None else self.widths * mean
+            moved = problem.decisions.project(candidate - length * step)
             return jnp.where(jnp.all(jnp.isfinite(moved)), moved, candidate)
 
         return lax.fori_loop(0, CORRECTIONS, correct, candidate)
@@ -192,13 +202,24 @@ class NearestFeasible:
 
     def __call__(self, problem: Problem, candidate: Array) -> Array:
         """The nearest feasible decision, up to cvxpy's tolerance, made safe by the pull."""
-        shape = jax.ShapeDtypeStruct(candidate.shape, np.float64)
-        nearest = jax.pure_callback(_projected, shape, problem, candidate, vmap_method="sequential")
+        # In two halves: a callback may run in a thread that knows no float64.
+        shape = jax.ShapeDtypeStruct((2, *candidate.shape), np.float32)
+        halves = jax.pure_callback(_projected, shape, problem, candidate, vmap_method="sequential")
+        nearest = jnp.sum(halves.astype(jnp.float64), axis=0)
         return self.pull(problem, problem.decisions.project(nearest))
 
 
-def _projected(problem: Problem, candidate: Array) -> Floats:
-    """The projection on the feasible set, up to cvxpy's tolerance; the candidate itself if the solver fails."""
+def _widths(problem: Problem) -> Array | None:
+    """The widths of a bounded box whose sides differ."""
+    if not isinstance(problem.decisions, Box):
+        return None
+    sides = np.broadcast_to(np.asarray(problem.decisions.upper) - np.asarray(problem.decisions.lower), (problem.d,))
+    plain = not np.all(np.isfinite(sides) & (sides > 0)) or np.allclose(sides, sides[0])
+    return None if plain else as_field(np.array(sides))
+
+
+def _projected(problem: Problem, candidate: Array) -> NDArray[np.float32]:
+    """The halves of the projection on the feasible set, up to cvxpy's tolerance; the candidate itself if the solver fails."""
     import cvxpy as cp
 
     problem = jax.tree.map(np.asarray, problem)
@@ -210,5 +231,12 @@ def _projected(problem: Problem, candidate: Array) -> Floats:
     try:
         program.solve(solver=cp.CLARABEL)
     except cp.SolverError:
-        return np.asarray(candidate)  # the pull makes it safe
-    return np.asarray(candidate if theta.value is None else theta.value)
+        return _halves(candidate)  # the pull makes it safe
+    return _halves(candidate if theta.value is None else theta.value)
+
+
+def _halves(numbers: Any) -> NDArray[np.float32]:
+    """Two arrays whose sum is the numbers."""
+    whole = np.asarray(numbers, np.float64)
+    high = whole.astype(np.float32)
+    return np.stack([high, (whole - high).astype(np.float32)])

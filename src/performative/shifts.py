@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
@@ -24,13 +25,18 @@ def apply_effect(effect: Array, theta: Array) -> Array:
 @in_float64
 def shift_tensor(shift: Shift, effect: ArrayLike, dimension: int) -> Floats:
     """The shift as a tensor (k, p, d), as it is bilinear in an effect of p numbers and a decision of d."""
-    tensor = np.asarray(_derivative(callable_node(shift), np.zeros(np.shape(effect)), np.zeros(dimension)))
-    return tensor.reshape(tensor.shape[0], -1, dimension)
+    return np.asarray(_tensor(callable_node(shift), np.zeros(np.shape(effect)), np.zeros(dimension)))
+
+
+def tensor_of(shift: Shift, effect: Array, dimension: int) -> Array:
+    """The same inside of a compiled program."""
+    return _tensor(shift, jnp.zeros_like(effect), jnp.zeros(dimension))
 
 
 @jax.jit
-def _derivative(shift: Shift, effect: Array, theta: Array) -> Array:
-    return jax.jacfwd(lambda theta: jax.jacfwd(lambda effect: shift(effect, theta))(effect))(theta)
+def _tensor(shift: Shift, effect: Array, theta: Array) -> Array:
+    tensor = jax.jacfwd(lambda theta: jax.jacfwd(lambda effect: shift(effect, theta))(effect))(theta)
+    return tensor.reshape(tensor.shape[0], -1, theta.shape[0])
 
 
 def require_distinct(tensor: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Step sizes: those of the paper's experiments, those of its theorem, and those made from a learned curvature."""
+"""Step sizes: those of the paper's experiments and those of its theorem."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from jax.tree_util import Partial
 
 from performative.explanations import explained
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import callable_node, pytree
-from performative.problem import Problem
+from performative.numerics.pytrees import callable_node
 from performative.validation import finite_array, positive, whole
 
 Step = float | Callable[[Array], Array]
@@ -146,36 +145,6 @@ def at(step: Step, t: Array) -> Array | float:
     (0.5, np.float64(0.05))
     """
     return step(t) if callable(step) else step
-
-
-@pytree()
-class CurvatureSteps:
-    """One primal and one dual step of lengths 1/(2 tr H) and tr H/(2m‖∇g_i‖²), where H is the Hessian of the Lagrangian.
-
-    The dual step looks ahead, at 2g(θ_{t+1}) − g(θ_t) (Chambolle, Pock 2011), which converges without the regularizer δ.
-
-    >>> import performative as pf
-    >>> from performative.losses import Revenue
-    >>> pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0]))).steps
-    CurvatureSteps()
-    """
-
-    def __call__(
-        self, problem: Problem, theta: Array, multipliers: Array, values: Array, gradient: Array, curvature: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """θ_{t+1} before and after its projection on Θ, g(θ_{t+1}) and λ_{t+1}; `values` is g(θ_t), `curvature` is tr H."""
-        curvature = jnp.maximum(curvature, 1e-300)
-        aim = theta - 0.5 * gradient / curvature
-        aim = jnp.where(jnp.all(jnp.isfinite(aim)), aim, theta)
-        next_theta = problem.decisions.project(aim)
-        next_values = problem.g(next_theta)
-        m = len(problem.constraint_names)
-        if m:
-            steepness = problem.steepness(next_theta)
-            steep = steepness > 0.0  # where g_i is flat, θ minimizes it
-            dual = jnp.where(steep, 0.5 * curvature / (m * jnp.where(steep, steepness, 1.0)), 0.0)
-            multipliers = jnp.maximum(multipliers + dual * (2.0 * next_values - values), 0.0)
-        return aim, next_theta, next_values, multipliers
 
 
 def _harmonic(offset: Array, t: Array) -> Array:

@@ -25,13 +25,14 @@ from broken_methods import (
     LooksAtItsNumbers,
     MixesRealizations,
     OwesNothing,
+    PlansWhatItDoesNotDeploy,
     StartsAnew,
     StartsLate,
     StartsOutside,
     StartsSomewhere,
     WidensItsCount,
 )
-from plain_methods import cost, failed, one_check
+from plain_methods import Planner, Walker, cost, failed, one_check
 
 import performative as pf
 from performative import checks
@@ -79,6 +80,7 @@ def test_every_check_is_failed_by_a_method_that_fails_no_other():
         ("protocol", Diverges, "`decision` must be finite, but got [inf inf] in round 2"),
         ("seeding", StartsSomewhere, "the global random state of Python must not be touched"),
         ("seeding", HasOneSeed, "`ask` must explore with its key, but every round deploys the decision plus"),
+        ("seeding", PlansWhatItDoesNotDeploy, "`ask` must deploy what was planned, but its key changes it"),
         ("seeding", StartsAnew, "`init` must give the same bits for the same key"),
         ("seeding", AsksAnew, "`ask` must give the same bits for the same key"),
         ("seeding", LearnsAnew, "the same bits for the same seed, but differs in round 2"),
@@ -101,6 +103,18 @@ def test_other_ways_to_break_a_rule_fail_its_check(name, broken, evidence):
     check = one_check(name, broken())
     assert not check.passed
     assert evidence in check.evidence
+
+
+class Rounds(Walker):
+    """It deploys its decision up to rounding."""
+
+    def ask(self, state, key):
+        return (state.decision + 3e-17)[None]
+
+
+@pytest.mark.parametrize("method", [Planner, Rounds])
+def test_a_method_that_plans_its_probes_or_makes_none_is_not_taken_for_one_with_a_fixed_key(method):
+    assert failed(method()) == {}
 
 
 def test_a_dimension_that_only_the_environment_knows_is_taken_from_it():

@@ -18,14 +18,14 @@ def estimates(method, runs, reference, draws):
     """Effect, risk and gain over `reference` with their standard errors, of each run."""
 
     def estimated(state):
-        ridge = state.scales.length**2
-        at = (state.belief, state.decision, jnp.asarray(reference), ridge)
+        at = (state.belief, state.decision, jnp.asarray(reference))
         return _estimated(method.learner, method.prediction, *at, draws)
 
     with precise():
         return [np.asarray(part) for part in jax.jit(jax.vmap(estimated))(runs.states)]
 
 
+@pytest.mark.slow
 def test_standard_errors_cover_the_truth_across_a_constraint_that_binds():
     """There little is explored, and the prior lasts; 200 runs, 9 entries each, so that 95% are known to about 1%."""
     effect = np.array([[-1.6, 0.3, 0.2], [0.3, -1.4, 0.2], [0.2, 0.2, -1.2]])

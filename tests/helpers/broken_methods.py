@@ -6,7 +6,7 @@ import random
 import jax
 import jax.numpy as jnp
 import numpy as np
-from plain_methods import Explorer, Place, Walker
+from plain_methods import Explorer, Place, Planner, Walker
 
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import standard_normal
@@ -66,6 +66,11 @@ class DrawsAndForgets(Walker):
 class HasOneSeed(Walker):
     def ask(self, state, key):
         return super().ask(state, key)[:1] * 0.0 + state.decision + 0.1 * jax.random.normal(jax.random.key(0), (1, 2))
+
+
+class PlansWhatItDoesNotDeploy(Planner):
+    def ask(self, state, key):
+        return super().ask(state, key) + 0.1 * jax.random.normal(key, (1, 2))
 
 
 class StartsSomewhere(Walker):

@@ -6,7 +6,7 @@ import performative as pf
 from performative import checks
 from performative.checks import suite, trial
 from performative.numerics import precision
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import standard_normal
 
 
@@ -66,6 +66,28 @@ class Explorer(Walker):
 
     def decide(self, state, normals):
         return (state.decision + 0.1 * normals)[None]
+
+
+class Planner(Walker):
+    """Another, whose state plans the same probe in every round."""
+
+    def init(self, key):
+        return changed(super().init(key), extra=jnp.array([0.1, 0.0]))
+
+    def ask(self, state, key):
+        return (state.decision + state.extra)[None]
+
+    def learn(self, state, decisions, samples):
+        return Walker.tell(self, state, decisions, samples)
+
+    def plans(self, round):
+        return round >= 0
+
+    def plan(self, state):
+        return changed(state, extra=jnp.array([0.1, 0.0]))
+
+    def tell(self, state, decisions, samples):
+        return self.plan(self.learn(state, decisions, samples))
 
 
 EXPLORER, ECHO = Explorer(), Echo()

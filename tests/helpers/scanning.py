@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import performative as pf
+from performative.methods.protocol import plans_ahead, takes_normals
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key, standard_normal
 
@@ -71,22 +72,34 @@ def _values(problem, decisions):
 def _scan(method, environment, keys, rounds):
     """All numbers are drawn ahead of the loop: what it holds is compiled, and random bits are the most of it."""
 
-    def needed(state):
-        count = jax.eval_shape(method.decide, state, jnp.zeros(method.normals)).shape[0]
-        return method.normals + count * environment.normals(method.wanted(state))
+    asking = method.normals if takes_normals(method) else 0
 
-    def play(state, normals):
-        decisions = method.decide(state, normals[: method.normals])
-        answers = normals[method.normals :].reshape(decisions.shape[0], -1)
+    def ask(state, normals):
+        return method.decide(state, normals) if takes_normals(method) else method.ask(state, new_key(0))
+
+    def needed(state):
+        count = jax.eval_shape(ask, state, jnp.zeros(asking)).shape[0]
+        return asking + count * environment.normals(method.wanted(state))
+
+    def tell(t, state, decisions, samples):
+        if not plans_ahead(method):
+            return method.tell(state, decisions, samples)
+        learned = method.learn(state, decisions, samples)
+        return jax.lax.cond(method.plans(t), method.plan, lambda state: state, learned)
+
+    def play(state, given):
+        t, normals = given
+        decisions = ask(state, normals[:asking])
+        answers = normals[asking:].reshape(decisions.shape[0], -1)
         samples = jax.vmap(environment.respond)(answers, decisions)
-        return method.tell(state, decisions, samples), (state.decision, (decisions, samples))
+        return tell(t, state, decisions, samples), (state.decision, (decisions, samples))
 
     def run(key):
         state = method.init(key)
-        state, (start, first) = play(state, standard_normal(jax.random.fold_in(key, 0), needed(state)))
+        state, (start, first) = play(state, (0, standard_normal(jax.random.fold_in(key, 0), needed(state))))
         size = needed(state)
         normals = standard_normal(jax.random.fold_in(key, 1), (rounds - 1) * size).reshape(rounds - 1, size)
-        state, (decisions, later) = jax.lax.scan(play, state, normals)
+        state, (decisions, later) = jax.lax.scan(play, state, (jnp.arange(1, rounds), normals))
         return state, jnp.concatenate([start[None], decisions]), first, later
 
     return jax.vmap(run)(keys)

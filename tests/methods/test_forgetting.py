@@ -71,16 +71,10 @@ def errors(name, loss, forgetting, rounds):
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [pytest.param(revenue, marks=pytest.mark.slow), curved])
 def test_safe_apda_that_forgets_follows_an_effect_that_drifts(loss):
-    """The effect and the decision are nearer to the truth of today for it, and exploration fades no further."""
+    """The effect and the decision are nearer to the truth of today for it."""
     follows, stays = errors("safe", loss, 0.98, 1_000), errors("safe", loss, 1.0, 1_000)
     assert follows[0] < 0.5 * stays[0]
     assert follows[1] < 0.5 * stays[1]
-    levels = []
-    for forgetting in (0.98, 1.0):
-        method, states = played("safe", loss, forgetting, 1_000)
-        with precise():
-            levels.append(float(jnp.mean(jax.vmap(method.noise_level)(states))))
-    assert levels[0] > 1.5 * levels[1]
     _, states = played("safe", loss, 0.98, 1_000)
     np.testing.assert_allclose(np.asarray(states.belief.count), 50.0, rtol=1e-6)  # 1/(1 − 0.98)
 

@@ -12,14 +12,16 @@ import numpy as np
 from jax import Array
 
 from performative.checks.equality import gap, leaves, same_bits
-from performative.checks.trial import TOGETHER, Simulated, Trial
-from performative.methods.protocol import Method
+from performative.checks.trial import TOGETHER, Simulated, Snapshot, Trial
+from performative.methods.protocol import Method, plans_ahead
 from performative.numerics.pytrees import as_node
 from performative.problem import Problem
 from performative.purity import global_random
 
 AGREEMENT = 1e-9
 """How far two ways to the same number may differ, relative to the largest number of the run."""
+ROUNDING = 1e-12
+"""How far a deployment that does not explore may be from the decision, relative to the largest number."""
 FEASIBLE = 1e-9
 """How large g(θ) may be at a deployment of a method that claims to be safe."""
 
@@ -78,16 +80,17 @@ def _seeding(trial: Trial) -> str:
 
     The random states of NumPy and of Python, which all programs share, are neither used nor changed. A method that explores
     does not explore the same way in every round, as it would with one fixed key: with b ≤ d decisions it would never see the
-    other directions.
+    other directions. A method that plans ahead says so by `plans`: the state knows its probes, and the key changes nothing.
     """
     snapshots = trial.snapshots
-    rounds = [snapshot.deployed - snapshot.decision for snapshot in snapshots[:-1] if snapshot.t >= 1]
-    explored = rounds[0]
-    stuck = len(explored) <= explored.shape[1] and np.any(explored) and len(rounds) > 1
-    stuck = stuck and all(other.shape == explored.shape and gap(other, explored) < 1e-9 for other in rounds)
-    _expect(
-        not stuck, f"`ask` must explore with its key, but every round deploys the decision plus {explored.tolist()}"
-    )
+    if plans_ahead(trial.method):
+        state = trial.start()
+        first = trial.ask(state, trial.first(state))
+        state = trial.method.tell(state, first, trial.answer(state, first, trial.first(state)))
+        decisions = [np.array(trial.ask(state, t)) for t in (1, 2)]
+        _expect(same_bits(decisions[:1], decisions[1:]), "`ask` must deploy what was planned, but its key changes it")
+    else:
+        _expect_exploration([one for one in snapshots[:-1] if one.t >= 1])
     _expect_untouched(trial.random)  # since the very first run: compiled code draws then, and never again
     state = trial.start()
     same = same_bits(leaves(state), leaves(trial.start()))
@@ -108,6 +111,17 @@ def _seeding(trial: Trial) -> str:
         same = same_bits([*one.leaves, one.deployed], [*other.leaves, other.deployed])
         _expect(same, f"a run must give the same bits for the same seed, but differs in round {one.t}")
     return f"two runs of {trial.rounds} rounds gave the same bits; global random states untouched"
+
+
+def _expect_exploration(snapshots: list[Snapshot]) -> None:
+    """Refuse rounds that all deploy the same decisions around θ_t; rounding is no exploration."""
+    rounds = [one.deployed - one.decision for one in snapshots]
+    explored, explores = rounds[0], gap(snapshots[0].deployed, snapshots[0].decision[None]) > ROUNDING
+    stuck = len(explored) <= explored.shape[1] and explores and len(rounds) > 1
+    stuck = stuck and all(other.shape == explored.shape and gap(other, explored) < 1e-9 for other in rounds)
+    _expect(
+        not stuck, f"`ask` must explore with its key, but every round deploys the decision plus {explored.tolist()}"
+    )
 
 
 def _purity(trial: Trial) -> str:

@@ -10,7 +10,7 @@ from jax import Array
 
 from performative.estimators.regression import LeastSquares, Regression
 from performative.numerics.expectations import Moments, Pattern, Samples, hessian_pattern
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import standard_normal
 from performative.problem import Loss, LossInData
 from performative.shifts import Shift
@@ -42,6 +42,17 @@ class Prediction:
         covariance = pattern.compress(belief.scatter / belief.count)
         return Moments(center, covariance, pattern).mean(lambda z: self.loss(theta, z))
 
+    def slope_in_data(self, belief: Regression, effect: Array, theta: Array) -> Array:
+        """E ∂ℓ(θ; Z)/∂z over the data predicted at θ, (k,)."""
+
+        def moved(offset: Array) -> Array:
+            if belief.reservoir is None:
+                return self.risk(changed(belief, data=belief.data + offset), effect, theta)
+            rows = belief.reservoir.at[:, theta.shape[0] :].add(offset)
+            return self.risk(changed(belief, reservoir=rows), effect, theta)
+
+        return jax.grad(moved)(jnp.zeros_like(belief.data))
+
     def losses(self, belief: Regression, theta: Array, draws: int) -> Array:
         """ℓ(θ; Z) for the data predicted at θ: the reservoir's, or `draws` draws of a Gaussian."""
         d = theta.shape[0]
@@ -61,9 +72,8 @@ class Prediction:
 
 
 class Learned(NamedTuple):
-    """A regression, what made it and what it predicts; `ridge` is how much a prior added to the scatter of the decisions."""
+    """A regression, what made it and what it predicts."""
 
     learner: LeastSquares
     prediction: Prediction
     regression: Regression
-    ridge: Array | float

@@ -30,9 +30,13 @@ def recalled(learner: LeastSquares, belief: Regression, past: Past) -> Regressio
     share = belief_of_all.count / total  # below 1 where old data fade
     # Of rows that are single samples this is the scatter itself.
     times = jnp.where(rows > unknown, (total - unknown) / jnp.where(rows > unknown, rows - unknown, 1.0), total / rows)
+    free = belief_of_all
+    for axis, ridge in enumerate(belief_of_all.ridge):
+        free = learner.with_ridge(free, jnp.asarray(axis), 1e-6 * ridge, shrinks=True)
+    left = free.scatter  # what the prior adds to it does not scatter like the rows
     return changed(
         belief_of_all,
-        scatter=(belief_of_all.scatter + share * jnp.asarray(past.scatter)) * times,
+        scatter=(left + share * jnp.asarray(past.scatter)) * times + belief_of_all.scatter - left,
         reservoir=None if belief.reservoir is None else _sample(learner, belief, past),
     )
 

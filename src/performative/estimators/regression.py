@@ -92,7 +92,8 @@ class Regression:
     `count` is how many samples it rests on, `inverse` the inverse scatter P of the decisions (d, d), `scatter` that of the
     residuals (k, k). `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the data. Where the effect
     cannot move some of the data, `lean` regresses the noise of the others on the noise of those, with `lean_inverse`: what
-    the unmoved data explain does not count as surprise.
+    the unmoved data explain does not count as surprise. `ridge` (d,) is what a prior adds to the scatter of the decisions, and
+    `misfit` (k,) the squared surprises of the `deployments`, in the unit of the noise of one sample.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -115,6 +116,9 @@ class Regression:
     lean: Array
     lean_inverse: Array
     key: Array
+    ridge: Array
+    misfit: Array
+    deployments: Array
 
     @staticmethod
     def of(decisions: Floats, samples: Floats, weights: Floats, reservoir: int | None) -> Regression:
@@ -144,6 +148,9 @@ class Regression:
             lean=jnp.zeros((k, 0)),
             lean_inverse=jnp.zeros((0, 0)),
             key=new_key(0),
+            ridge=jnp.full(d, ridge),
+            misfit=jnp.zeros(k),
+            deployments=jnp.asarray(float(len(np.unique(decisions, axis=0)))),
         )
 
 
@@ -172,8 +179,10 @@ class LeastSquares:
     reservoir: int
     memory: Array | None
 
-    def start(self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool) -> Regression:
-        """The regression after the first deployment: the effect is A₀ and P is the identity."""
+    def start(
+        self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool, ridge: Array
+    ) -> Regression:
+        """The regression after the first deployment: the effect is A₀, and P is that of the `ridge` (d,) alone."""
         (n, k), d, still = samples.shape, decision.shape[0], len(self.unmoved)
         mean = jnp.mean(samples, axis=0)
         apart = samples - mean
@@ -183,12 +192,15 @@ class LeastSquares:
             count=jnp.full((), n, jnp.float64),
             decision=decision,
             data=mean,
-            inverse=jnp.eye(d),
+            inverse=jnp.diag(1.0 / ridge),
             scatter=apart.T @ apart,
             reservoir=reservoir.first_rows(belief.key, rows, self.reservoir) if with_reservoir else None,
             lean=jnp.zeros((k, still)),
             lean_inverse=jnp.zeros((still, still)),
             key=belief.key,
+            ridge=ridge,
+            misfit=jnp.zeros(k),
+            deployments=jnp.ones(()),
         )
 
     def update(
@@ -228,6 +240,8 @@ class LeastSquares:
             lean=lean,
             lean_inverse=lean_inverse,
             reservoir=sampled,
+            misfit=belief.misfit + weight * raw * raw,
+            deployments=belief.deployments + 1.0,
         ), surprise
 
     def remembered(self, rounds: Array, samples: int) -> Array:
@@ -241,7 +255,32 @@ class LeastSquares:
             return nearest
         return (jnp.asarray(self.overlap) @ nearest.reshape(-1)).reshape(nearest.shape)
 
-    def without_ridge(self, belief: Regression, ridge: Array) -> tuple[Array, Array]:
+    def with_ridge(self, belief: Regression, index: Array, ridge: Array, shrinks: bool) -> Regression:
+        """The regression with another ridge on one axis: around the prior if it `shrinks`, else around the present effect.
+
+        One axis changes by one outer product, so that the ridge can follow the noise as it becomes known; the axes take turns.
+        """
+        here = jnp.arange(belief.ridge.shape[0]) == index
+        column = jnp.sum(jnp.where(here, belief.inverse, 0.0), axis=1)
+        change = ridge - jnp.sum(jnp.where(here, belief.ridge, 0.0))
+        share = change / (1.0 + change * jnp.sum(jnp.where(here, column, 0.0)))
+        effect, scatter, misfit = belief.effect, belief.scatter, belief.misfit
+        if shrinks:
+            prior = jnp.zeros_like(effect) if self.prior is None else jnp.asarray(self.prior)
+            apart = self.shift(effect - prior, here.astype(jnp.float64))
+            effect = effect - self.nearest_effect(effect, column, share * apart)
+            if not self.structured:
+                scatter, misfit = scatter + share * apart[:, None] * apart, misfit + share * apart * apart
+        return changed(
+            belief,
+            effect=effect,
+            inverse=belief.inverse - share * column[:, None] * column,
+            scatter=scatter,
+            ridge=jnp.where(here, ridge, belief.ridge),
+            misfit=misfit,
+        )
+
+    def without_ridge(self, belief: Regression) -> tuple[Array, Array]:
         """The effect and the inverse scatter of least squares without the ridge around the prior.
 
         The ridge keeps the first steps small, but it is a bias that standard errors ignore, and it lasts across an active
@@ -249,11 +288,10 @@ class LeastSquares:
         """
         if self.structured or self.memory is not None:
             return belief.effect, belief.inverse
-        d = belief.inverse.shape[0]
         information = jnp.linalg.inv(belief.inverse)
-        inverse = jnp.linalg.inv(information - (1.0 - 1e-9) * ridge * jnp.eye(d))
+        inverse = jnp.linalg.inv(information - (1.0 - 1e-9) * jnp.diag(belief.ridge))
         prior = jnp.zeros_like(belief.effect) if self.prior is None else jnp.asarray(self.prior)
-        return (belief.effect @ information - ridge * prior) @ inverse, inverse
+        return (belief.effect @ information - belief.ridge * prior) @ inverse, inverse
 
     def _leaned(self, belief: Regression, raw: Array, share: Array) -> tuple[Array, Array, Array]:
         """What is left of a surprise after the part that the unmoved data explain, and the regression that explains it."""
@@ -268,16 +306,6 @@ class LeastSquares:
         weight = share / (1.0 + share * jnp.sum(still * stretched))
         lean = belief.lean + weight * left[:, None] * stretched
         return left, lean, inverse - weight * stretched[:, None] * stretched
-
-
-def with_floor(belief: Regression, index: Array, weight: Array) -> Regression:
-    """The same estimates, as if exploring one axis by this `weight` had confirmed them; the axes take turns.
-
-    Without it the inverse scatter of unexplored directions grows without bound, and with it the effect of noise on Â.
-    """
-    column = jnp.take(belief.inverse, index, axis=1)
-    share = weight / (1.0 + weight * jnp.take(column, index))
-    return changed(belief, inverse=belief.inverse - share * column[:, None] * column)
 
 
 def _faded(belief: Regression, share: Array) -> Regression:
@@ -296,6 +324,9 @@ def _faded(belief: Regression, share: Array) -> Regression:
         scatter=share * belief.scatter,
         inverse=grown(belief.inverse),
         lean_inverse=grown(belief.lean_inverse),
+        ridge=share * belief.ridge,
+        misfit=share * belief.misfit,
+        deployments=share * belief.deployments,
         key=jax.random.fold_in(belief.key, 0),
     )
 

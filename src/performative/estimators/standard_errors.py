@@ -37,7 +37,6 @@ def confidence(
     belief: Regression,
     decision: Array,
     reference: Array,
-    ridge: Array | float = 0.0,
     draws: int = DRAWS,
 ) -> Confidence:
     """Standard errors from the regression, and of the risk at `decision` and its gain over `reference` by the delta method.
@@ -49,7 +48,7 @@ def confidence(
     d = belief.decision.shape[0]
     if belief.count <= d + 2:
         raise ValueError(f"standard errors need more than {d + 2} samples, but got {belief.count:.6g}")
-    parts = _estimated(learner, prediction, belief, decision, reference, jnp.asarray(ridge), draws)
+    parts = _estimated(learner, prediction, belief, decision, reference, draws)
     effect, error, *numbers = (np.asarray(part) for part in parts)
     return Confidence(effect, error, *(float(number) for number in numbers))
 
@@ -61,12 +60,11 @@ def _estimated(
     belief: Regression,
     decision: Array,
     reference: Array,
-    ridge: Array,
     draws: int,
 ) -> tuple[Array, ...]:
     d = decision.shape[0]
-    effect, inverse = learner.without_ridge(belief, ridge)
-    noise = _noise(learner, belief, d)
+    effect, inverse = learner.without_ridge(belief)
+    noise = noise_covariance(learner, belief, d)
 
     def spread_out(effect: Array) -> Array:
         """The matrix (k, d) that an effect stands for."""
@@ -100,9 +98,12 @@ def _estimated(
     return (effect, errors, *results)
 
 
-def _noise(learner: LeastSquares, belief: Regression, dimension: int) -> Array:
-    """The covariance (k, k) of the noise that is left once the unmoved data have explained their part of it."""
-    covariance = belief.scatter / (belief.count - 1.0 - dimension)
+def noise_covariance(learner: LeastSquares, belief: Regression, dimension: int) -> Array:
+    """The covariance (k, k) of the noise that is left once the unmoved data have explained their part of it.
+
+    Too small while there are fewer than d + 2 samples.
+    """
+    covariance = belief.scatter / jnp.maximum(belief.count - 1.0 - dimension, 1.0)
     left = jnp.eye(covariance.shape[0])
     if learner.unmoved:
         moved = np.ones(covariance.shape[0])

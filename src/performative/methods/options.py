@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 from performative import steps
 from performative.environments.protocol import Environment
 from performative.estimators.protocol import GradientEstimator
+from performative.estimators.regression import LeastSquares
 from performative.exploration import Exploration
 from performative.methods.primal_dual import PrimalDual
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import callable_node
 from performative.problem import Problem, with_dimension
-from performative.shifts import Shift, apply_effect
+from performative.shifts import Shift, apply_effect, inverse_overlap, shift_tensor, unmoved
 from performative.solvers.feasibility import require_feasible
 from performative.steps import Step
 from performative.validation import finite_array, matrix, positive, vector, whole
@@ -55,6 +56,22 @@ def feasible_parts(
     problem = with_dimension(problem, environment=environment)
     require_feasible(problem, start)
     return problem, start
+
+
+def regression_of(
+    shift: Shift | None, effect: Floats | None, dimension: int, reservoir: int, memory: Array | None = None
+) -> LeastSquares:
+    """The regression of a dense effect or, with a `shift`, of a structured one, with the prior `effect`."""
+    tensor = None if shift is None or effect is None else shift_tensor(shift, effect, dimension)
+    return LeastSquares(
+        shift=callable_node(apply_effect if shift is None else shift),
+        prior=None if effect is None else as_field(effect),
+        structured=shift is not None,
+        unmoved=() if tensor is None else unmoved(tensor),
+        overlap=None if tensor is None else as_field(inverse_overlap(tensor)),
+        reservoir=reservoir,
+        memory=memory,
+    )
 
 
 class Common(NamedTuple):

@@ -73,6 +73,27 @@ def takes_normals(method: Method) -> TypeGuard[NormalMethod]:
     return hasattr(method, "normals")
 
 
+class PlanningMethod(Method, Protocol):
+    """A method whose decisions take long to compute, so that it does not compute them in every round.
+
+    `tell` is `learn`, followed in the rounds that `plans` names by `plan`; a simulation computes plans in those rounds alone.
+    """
+
+    def learn(self, state: Any, decisions: Array, samples: Array) -> MethodState:
+        """The state with the data of a round, and the old plan."""
+
+    def plans(self, round: Array) -> Array:
+        """Whether a plan follows the data of this round."""
+
+    def plan(self, state: Any) -> MethodState:
+        """The state with a new plan."""
+
+
+def plans_ahead(method: Method) -> TypeGuard[PlanningMethod]:
+    """Whether a method plans apart from learning."""
+    return hasattr(method, "plans")
+
+
 @pytree()
 class State(Generic[B]):
     """What a method carries from round to round: t, θ_t, λ_t and the estimator's belief."""

@@ -2,67 +2,74 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike
 
+from performative.budget import Budget
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
-from performative.fading import Fading
-from performative.methods.options import memory_from, parts_of
+from performative.methods.options import memory_from, parts_of, regression_of
 from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import as_node, callable_node
+from performative.numerics.pytrees import as_node
 from performative.past import Past, history_for
+from performative.planning import Planner
 from performative.problem import Problem, with_dimension
 from performative.safety import Pull, Safety
-from performative.shifts import Shift, apply_effect, inverse_overlap, shift_tensor, unmoved
+from performative.sets import Box
+from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
-from performative.steps import CurvatureSteps
-from performative.validation import whole
+from performative.validation import finite_array, positive, whole
 
 
 def safe_apda(
     problem: Problem,
     *,
-    exploration: float = 1.0,
     start: ArrayLike | None = None,
+    samples: int = 1,
+    loss_budget: float | None = 1.0,
+    max_move: ArrayLike | None = None,
+    deployments: int | None = None,
+    deployments_per_round: int = 1,
+    exploration: float = 1.0,
     anchor: ArrayLike | None = None,
     safety: Safety | None = None,
-    samples: int = 1,
     shift: Shift | None = None,
     effect: ArrayLike | None = None,
     history: Past | tuple[ArrayLike, ArrayLike] | None = None,
     reservoir: int = 500,
     forgetting: float = 1.0,
 ) -> SafePrimalDual:
-    """APDA for those who pay for every deployment: one per round, all feasible, exploration that fades like t^(−1/4).
+    """For those who pay for every deployment: start at today's decision, move as far as the evidence goes, stay feasible.
 
-    It needs no warm-up, no horizon and no step sizes: all scales are learned. A problem without a strictly feasible decision
-    is refused. If neither Θ nor the loss sets a scale (an unbounded set and a loss without curvature at the start), the first
-    exploration has standard deviation 1.
+    It needs no warm-up, no horizon and no step sizes. The first decision is the start. A problem without a strictly feasible
+    decision is refused.
 
     Args:
         problem: what the decision-maker knows.
-        exploration: a factor on the noise that balances the cost of exploring against what it teaches.
-        start: the first decision, pulled back if it is not feasible; by default the anchor.
+        start: today's decision, pulled back if it is not feasible; by default the anchor.
+        samples: how many samples each deployment brings.
+        loss_budget: how much may be lost in all against staying at the start, in multiples of one deployment's loss at the
+            start, over the first thirty deployments; it grows like √t afterward. None for no limit.
+        max_move: how far a decision may be from the last one: a number for all coordinates, or one for each.
+        deployments: how many there will be, if you know: the last ones then explore less.
+        deployments_per_round: how many decisions are deployed side by side, each with its `samples`; all but the first explore.
+        exploration: a factor on the worth of what a probe teaches.
         anchor: a strictly feasible decision to pull toward; by default the one with the largest slack, or one near the start
             where slack has no end.
         safety: `safety.Pull()`, the default, which runs inside the compiled loop, or `safety.Nearest()`, the Euclidean
             projection by cvxpy: closer, for live use.
-        samples: how many samples each deployment brings.
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
         effect: Â₀, zero by default; needed with `shift`.
         history: past deployments, a `performative.Past`, or decisions (N, d) and samples (N, k), one for each. Base samples
             have decision 0. The first decision is the start all the same.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
-            on about the last hundred rounds, and exploration stops fading after that many.
+            on about the last hundred rounds, and exploration goes on after that many.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -70,8 +77,8 @@ def safe_apda(
     >>> method = pf.safe_apda(problem, start=[1.0, 1.0], samples=50)
     >>> import jax
     >>> state = method.init(jax.random.key(0))
-    >>> method.ask(state, jax.random.key(1)).shape, method.wanted(state)
-    ((1, 2), 50)
+    >>> method.ask(state, jax.random.key(1)).tolist(), method.wanted(state)
+    ([[1.0, 1.0]], 50)
     """
     problem, start, effect = parts_of(problem, start, shift, effect)
     problem = with_dimension(problem)
@@ -83,18 +90,51 @@ def safe_apda(
     memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))
-    learner = _learner(shift, effect, problem.d, size, memory)
-    widest = float(problem.decisions.radius) / (2 * math.sqrt(problem.d))
+    learner = regression_of(shift, effect, problem.d, size, memory)
+    begin = prepared.anchor if start is None else as_field(start)
+    moves = _moves(max_move, problem.d)
     return SafePrimalDual(
         problem=problem,
         learner=learner,
-        exploration=Fading(exploration, widest),
+        planner=Planner(
+            as_field(_widths(problem, np.asarray(begin), moves)),
+            as_field(np.float64(positive("exploration", exploration))),
+        ),
         safety=prepared,
-        steps=CurvatureSteps(),
-        start=prepared.anchor if start is None else as_field(start),
+        budget=Budget(loss_budget),
+        start=begin,
+        max_move=as_field(moves),
+        deployments=as_field(np.float64(np.inf if deployments is None else whole("deployments", deployments, 1))),
         history=None if history is None else _past(problem, learner, history),
         samples=samples,
+        arms=whole("deployments_per_round", deployments_per_round, 1),
     )
+
+
+def _moves(max_move: ArrayLike | None, dimension: int) -> Floats:
+    """How far each coordinate may move from one deployment to the next."""
+    if max_move is None:
+        return np.full(dimension, np.inf)
+    moves = finite_array("max_move", max_move)
+    if moves.shape not in ((), (dimension,)) or np.any(moves <= 0):
+        raise ValueError(f"`max_move` must be positive, one number or {dimension}, but got {max_move}")
+    return np.broadcast_to(moves, (dimension,)).astype(np.float64)
+
+
+def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
+    """The width of each coordinate's range: that of Θ; where it is unbounded ten moves, or infinite.
+
+    Only a box has a range for each coordinate: elsewhere directions are alike, and all get the widest.
+    """
+    at = np.asarray(start, np.float64)
+    far = 1e6 * (1.0 + min(float(problem.decisions.radius), 1e6) + np.abs(at))
+    ends = [
+        [float(problem.decisions.project(at + sign * far * axis)[j]) for j, axis in enumerate(np.eye(problem.d))]
+        for sign in (-1.0, 1.0)
+    ]
+    width = np.asarray(ends[1]) - np.asarray(ends[0])
+    width = np.where((width < 0.5 * far) & (width > 0), width, 10.0 * moves)
+    return width if isinstance(problem.decisions, Box) else np.full(problem.d, float(np.max(width)))
 
 
 def _checked_safety(safety: Any) -> Safety:
@@ -104,22 +144,6 @@ def _checked_safety(safety: Any) -> Safety:
     if name in ("Pull", "Nearest"):
         raise TypeError(f"`safety` must be an object, but got {safety!r}; pass an object, pf.safety.{name}()")
     raise TypeError(f"`safety` must be an object such as pf.safety.Pull(), but got {safety!r}")
-
-
-def _learner(
-    shift: Shift | None, effect: Floats | None, dimension: int, reservoir: int, memory: Array | None
-) -> LeastSquares:
-    """The regression of a dense effect, or of a structured one."""
-    tensor = None if shift is None or effect is None else shift_tensor(shift, effect, dimension)
-    return LeastSquares(
-        shift=callable_node(apply_effect if shift is None else shift),
-        prior=None if effect is None else as_field(effect),
-        structured=shift is not None,
-        unmoved=() if tensor is None else unmoved(tensor),
-        overlap=None if tensor is None else as_field(inverse_overlap(tensor)),
-        reservoir=reservoir,
-        memory=memory,
-    )
 
 
 @in_float64

@@ -23,7 +23,7 @@ from performative.methods import protocol as methods
 from performative.methods.protocol import Method, MethodState
 from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_lanes
 from performative.numerics.lanes.values import Same
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import fold_in, new_key, normals_from
 from performative.numerics.reads import Reading
 from performative.sets import Reals
@@ -213,7 +213,7 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
     warm = {name: runs[name] for name in opening}
     noise = jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1))
     opened = over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, _repeated(noise, variants))
-    return _settled(runs | opened)
+    return _settled(runs | _planned(world, opened, jnp.asarray(0)))
 
 
 @functools.partial(jax.jit, static_argnames="variants")
@@ -249,7 +249,7 @@ def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) 
         def body(offset: Array, runs: Runs) -> Runs:
             drawn = jax.tree.map(lambda rounds: lax.dynamic_index_in_dim(rounds, offset, keepdims=False), noise)
             one_round = over_lanes(functools.partial(_round, t=first + offset))
-            return one_round(world, runs, _repeated(drawn, variants))
+            return _planned(world, one_round(world, runs, _repeated(drawn, variants)), first + offset)
 
         return first + BLOCK, lax.fori_loop(0, jnp.minimum(stop - first, BLOCK), body, runs)
 
@@ -290,9 +290,25 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
             decisions = method.ask(state, noise.keys[0])
         wanted = method.wanted(state)
         samples, world_state = answers(decisions, wanted, run.world)
-        next_state = method.tell(state, decisions, samples)
+        tell = method.learn if methods.plans_ahead(method) else method.tell
+        next_state = tell(state, decisions, samples)
         tally = run.tally.after_round(world.truth, state.decision, decisions, samples, t, noise.keys[0], strays(method))
         after[name] = Run(next_state, tally, world_state)
+    return after
+
+
+def _planned(world: World, runs: Runs, t: Array) -> Runs:
+    """The runs, with the plans that methods make after round t; where none is due, nothing of a plan is computed."""
+    after = dict(runs)
+    for name, method in world.methods.items():
+        if name in runs and methods.plans_ahead(method):
+
+            def plan(run: Run, name: str = name) -> Run:
+                return over_lanes(lambda world, run: changed(run, state=world.methods[name].plan(run.state)))(
+                    world, run
+                )
+
+            after[name] = lax.cond(method.plans(t), plan, lambda run: run, runs[name])
     return after
 
 

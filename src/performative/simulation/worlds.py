@@ -195,9 +195,9 @@ def _check_optimum(optimum: Solution, problem: Problem) -> None:
         )
 
 
-def rehearse(method: Method, environment: Environment, name: str = "the method") -> list[int]:
-    """How many deployments the first two rounds take; parts that do not fit or are not pure are refused."""
-    costs = []
+def rehearse(method: Method, environment: Environment, name: str = "the method") -> list[tuple[int, int]]:
+    """How many decisions the first two rounds deploy, and for how many samples each; parts that do not fit are refused."""
+    asked = []
 
     def two_rounds(key: Array) -> MethodState:
         state, moved = method.init(key), initial_state(environment, key)
@@ -207,7 +207,7 @@ def rehearse(method: Method, environment: Environment, name: str = "the method")
                 raise ValueError(
                     f"`ask` must return decisions (b, {method.problem.dimension}), but returned {decisions.shape}"
                 )
-            costs.append(int(decisions.shape[0]) * int(wanted))
+            asked.append((int(decisions.shape[0]), int(wanted)))
             samples = []
             for decision in decisions:
                 drawn, moved = answer(environment, key, decision, wanted, t, moved)
@@ -226,7 +226,7 @@ def rehearse(method: Method, environment: Environment, name: str = "the method")
         jax.eval_shape(two_rounds, new_key(0))
     if isinstance(environment, HostWorld):
         environment.release()
-    return costs
+    return asked
 
 
 def _draw_by_hand(method: Method, environment: Environment) -> None:

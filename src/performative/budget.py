@@ -1,0 +1,87 @@
+"""What a careful decision-maker may lose against staying at the start, and what of it is spent."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from performative.numerics.pytrees import assign, pytree
+from performative.validation import positive
+
+FIRST = 30.0
+"""The budget is for so many deployments; it grows like the square root of their number afterward."""
+SURE = 2.0
+"""Standard errors above an estimate that bound it with a probability of about 95 %."""
+
+
+@pytree()
+class Ledger:
+    """What deviations from the start have lost so far: as observed, and where they were, for a model to judge.
+
+    `losses` and `away` are the mean losses of the deployments away from the start, added up, and their number; `start_losses`
+    and `at_start` those of the start. `mean` and `scatter` are those of the decisions away from the start. `unit` is the mean of
+    |ℓ| at the start.
+    """
+
+    losses: Array
+    away: Array
+    start_losses: Array
+    at_start: Array
+    mean: Array
+    scatter: Array
+    unit: Array
+
+    @staticmethod
+    def empty(dimension: int) -> Ledger:
+        """Nothing deployed yet."""
+        zero = jnp.zeros(())
+        return Ledger(zero, zero, zero, zero, jnp.zeros(dimension), jnp.zeros((dimension, dimension)), zero)
+
+    def after(self, decision: Array, loss: Array, unit: Array, at_start: Array) -> Ledger:
+        """The ledger with one more deployment and its mean loss."""
+        one = jnp.where(at_start, 0.0, 1.0)
+        away = self.away + one
+        apart, at_start_now = decision - self.mean, self.at_start + (1.0 - one)
+        mean = self.mean + one * apart / jnp.maximum(away, 1.0)
+        return Ledger(
+            losses=self.losses + one * loss,
+            away=away,
+            start_losses=self.start_losses + (1.0 - one) * loss,
+            at_start=at_start_now,
+            mean=mean,
+            scatter=self.scatter + one * apart[:, None] * (decision - mean),
+            unit=self.unit + (1.0 - one) * (unit - self.unit) / jnp.maximum(at_start_now, 1.0),
+        )
+
+    def spent(self, error: Array, value: Array, value_error: Array, curvature: Array) -> Array:
+        """A bound on the loss over staying at the start: what was observed or what is predicted, whichever bound is lower, but no
+        less than what was observed.
+
+        `error` is the standard error of one deployment's mean loss; `value` is the predicted loss of the mean decision away from
+        the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk.
+        """
+        start = self.start_losses / jnp.maximum(self.at_start, 1.0)
+        spread = error * jnp.sqrt(self.away + self.away**2 / jnp.maximum(self.at_start, 1.0))
+        observed = self.losses - self.away * start
+        predicted = self.away * (value + SURE * value_error) + 0.5 * jnp.sum(curvature * self.scatter)
+        both = jnp.maximum(jnp.minimum(observed + SURE * spread, predicted), observed)
+        return jnp.where(self.away > 0, jnp.where(self.at_start > 0, both, predicted), 0.0)
+
+
+@pytree()
+class Budget:
+    """How much may be lost against staying at the start, in multiples of one deployment's loss there.
+
+    It is for the first thirty deployments, and grows like √t afterward: a fixed budget, once spent, would end all learning.
+    """
+
+    multiple: Array
+
+    def __init__(self, multiple: float | None) -> None:
+        assign(self, multiple=np.float64(np.inf if multiple is None else positive("loss_budget", multiple)))
+
+    def allowance(self, ledger: Ledger, rounds: Array) -> Array:
+        """How much may be lost in all by this round, in the unit of the loss."""
+        unit = jnp.where(jnp.isinf(self.multiple), 1.0, ledger.unit)
+        return self.multiple * unit * jnp.sqrt(jnp.maximum(rounds, FIRST) / FIRST)
