@@ -5,7 +5,7 @@ import pytest
 from playing import small
 
 import performative as pf
-from performative.shifts import apply_effect, inverse_overlap, shift_tensor, unmoved
+from performative.shifts import apply_effect, overlap, shift_tensor, unmoved
 
 
 def test_numbers_of_an_effect_that_do_the_same_are_refused():
@@ -20,12 +20,12 @@ def test_a_shift_is_its_tensor():
     tensor = shift_tensor(apply_effect, effect, 2)
     np.testing.assert_allclose(np.einsum("kpd,p,d->k", tensor, effect.reshape(-1), theta), effect @ theta, rtol=1e-12)
     assert unmoved(tensor) == ()
-    assert inverse_overlap(tensor) is None
+    np.testing.assert_allclose(overlap(tensor), np.eye(effect.size))
 
 
 def test_data_that_stay_and_numbers_that_overlap_are_found():
     tensor = np.zeros((2, 2, 1))
     tensor[1, :, 0] = [1.0, 0.0]
     tensor[0, 1, 0] = 2.0
-    np.testing.assert_allclose(inverse_overlap(tensor), np.diag([1.0, 0.25]))
+    np.testing.assert_allclose(overlap(tensor), np.diag([1.0, 4.0]))
     assert unmoved(tensor[:, :1]) == (0,)

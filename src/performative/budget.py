@@ -11,8 +11,10 @@ from performative.validation import positive
 
 FIRST = 30.0
 """The budget is for so many deployments; it grows like the square root of their number afterward."""
-SURE = 2.0
-"""Standard errors above an estimate that bound it with a probability of about 95 %."""
+SURE = 2.5
+"""Standard errors above an estimate that bound it, in all rounds and for the decision that looks best, with about 95 %."""
+FEW = 2.0
+"""Standard errors from n numbers are themselves estimates: they are stretched by 1 + FEW/n, much as Student's quantiles are."""
 
 
 @pytree()
@@ -54,18 +56,18 @@ class Ledger:
             unit=self.unit + (1.0 - one) * (unit - self.unit) / jnp.maximum(at_start_now, 1.0),
         )
 
-    def spent(self, error: Array, value: Array, value_error: Array, curvature: Array) -> Array:
+    def spent(self, error: Array, value: Array, value_error: Array, curvature: Array, sure: Array) -> Array:
         """A bound on the loss over staying at the start: what was observed or what is predicted, whichever bound is lower, but no
         less than what was observed.
 
         `error` is the standard error of one deployment's mean loss; `value` is the predicted loss of the mean decision away from
-        the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk.
+        the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk. A bound is `sure` standard errors above.
         """
         start = self.start_losses / jnp.maximum(self.at_start, 1.0)
         spread = error * jnp.sqrt(self.away + self.away**2 / jnp.maximum(self.at_start, 1.0))
         observed = self.losses - self.away * start
-        predicted = self.away * (value + SURE * value_error) + 0.5 * jnp.sum(curvature * self.scatter)
-        both = jnp.maximum(jnp.minimum(observed + SURE * spread, predicted), observed)
+        predicted = self.away * (value + sure * value_error) + 0.5 * jnp.sum(curvature * self.scatter)
+        both = jnp.maximum(jnp.minimum(observed + sure * spread, predicted), observed)
         return jnp.where(self.away > 0, jnp.where(self.at_start > 0, both, predicted), 0.0)
 
 
@@ -80,6 +82,10 @@ class Budget:
 
     def __init__(self, multiple: float | None) -> None:
         assign(self, multiple=np.float64(np.inf if multiple is None else positive("loss_budget", multiple)))
+
+    def sure(self, numbers: Array) -> Array:
+        """How many standard errors bound an estimate, if they come from so many independent numbers."""
+        return SURE * (1.0 + FEW / jnp.maximum(numbers - 1.0, 0.5))
 
     def allowance(self, ledger: Ledger, rounds: Array) -> Array:
         """How much may be lost in all by this round, in the unit of the loss."""

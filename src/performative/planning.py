@@ -3,9 +3,9 @@
 Everything is measured in the width W of each coordinate's range, u = (x − θ)/W, and in the unit of the loss. Around θ the
 predicted risk is
 
-    R̂(θ + Wu) ≈ R̂(θ) + gᵀu + ½ uᵀHu,     with standard error (uᵀVu)^½,   V = Σ_k c_k² s_k P_k,
+    R̂(θ + Wu) ≈ R̂(θ) + gᵀu + ½ uᵀHu,     with standard error (uᵀVu)^½,   V = Σ_k c_k² Cov_k,
 
-where c_k = E ∂ℓ/∂z_k, s_k is the variance of the noise in z_k, and P_k the inverse information about its row of the effect.
+where c_k = E ∂ℓ/∂z_k, and Cov_k is the covariance of row k of the effect.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from performative.estimators.known import Numbers, Rows
+from performative.estimators.prediction import Prediction
+from performative.estimators.regression import Fit
 from performative.numerics.pytrees import pytree
+from performative.prior import Prior
 from performative.problem import Problem
 from performative.safety import PreparedSafety
 from performative.sets import Box
@@ -39,66 +43,64 @@ WORTH = 0.5
 """What a probe is worth, as a share of what it takes off the cost of not knowing: that cost falls by itself as well."""
 
 
-class Rows(NamedTuple):
-    """What is known of each row of the effect, per deployment and in units of the widths.
-
-    `effect` are the estimates (k, d). Row k has P_k = P + c_k p pᵀ/(1 − c_k P_jj), where P is the common `inverse` (d, d), `own`
-    (k, d) marks the coordinate j that the loss weighs z_k with, p is that column of P, and `looser` c_k is how much less the
-    prior holds that entry than the others.
-    """
-
-    effect: Array
-    inverse: Array
-    own: Array
-    looser: Array
-
-    @staticmethod
-    def of(effect: Array, prior: Array, inverse: Array, own: Array, looser: Array) -> Rows:
-        """The rows, from estimates whose prior holds all entries alike."""
-        rows = Rows(effect, inverse, own, looser)
-        apart = jnp.sum(own * (effect - prior), axis=1)
-        return rows._replace(effect=effect + (rows.stretch * apart)[:, None] * rows.columns)
-
-    @property
-    def columns(self) -> Array:
-        """p for every row, (k, d)."""
-        return self.own @ self.inverse
-
-    @property
-    def stretch(self) -> Array:
-        """c_k/(1 − c_k P_jj)."""
-        held = jnp.sum(self.columns * self.own, axis=1)
-        return self.looser / jnp.maximum(1.0 - self.looser * held, 1e-3)
-
-    def product(self, vector: Array) -> Array:
-        """P_k v for every row, (k, d)."""
-        columns = self.columns
-        return self.inverse @ vector + (self.stretch * (columns @ vector))[:, None] * columns
-
-    def total(self, weights: Array) -> Array:
-        """Σ_k weight_k P_k."""
-        columns = self.columns
-        return jnp.sum(weights) * self.inverse + (columns.T * (weights * self.stretch)) @ columns
-
-    def after(self, vector: Array) -> Rows:
-        """The rows once a deployment at this distance from the mean of the others is observed."""
-        stretched = self.inverse @ vector
-        return self._replace(inverse=self.inverse - stretched[:, None] * stretched / (1.0 + vector @ stretched))
+WIDTH = 0.05
+"""How far apart gradients are compared to get the curvature of a loss that is not quadratic, as a share of the range."""
 
 
 class Model(NamedTuple):
-    """The predicted risk around θ: gradient, Hessian and the least curvature to believe, and what V is made of.
+    """The predicted risk around θ, in units of the widths.
 
-    `weights` are c_k² s_k, of the mean of one deployment, and `center` is the mean of all decisions.
+    `hessian` is convex, `inverse` that of a Hessian no flatter than is believed, `slope` (k,) how the risk changes with the data,
+    and `known` what is known of the effect; `center` is the mean of all decisions. `error` is the standard error of the mean loss
+    of a deployment.
     """
 
     theta: Array
     gradient: Array
     hessian: Array
-    floor: Array
-    weights: Array
-    rows: Rows
+    inverse: Array
+    top: Array
+    slope: Array
+    known: Rows | Numbers
     center: Array
+    error: Array
+
+    @staticmethod
+    def of(
+        problem: Problem, prediction: Prediction, fit: Fit, prior: Prior, theta: Array, multipliers: Array, samples: int
+    ) -> Model:
+        """What a fit predicts, for deployments of so many samples."""
+        belief, widths = fit.regression, prior.widths
+        known = fit.known.scaled(widths, fit.misfit, samples)
+
+        def risk(x: Array) -> Array:
+            return prediction.risk(belief, belief.effect, x)
+
+        gradient = jax.grad(risk)
+        if belief.reservoir is None:
+            hessian = jax.hessian(risk)(theta)
+        else:
+            steps = jnp.diag(WIDTH * widths)
+            hessian = jax.vmap(lambda step: gradient(theta + step) - gradient(theta - step))(steps)
+            hessian = hessian / (2.0 * WIDTH * widths[:, None])
+        if problem.constraint_names:
+            hessian = hessian + jax.hessian(lambda x: jnp.sum(multipliers * problem.g(x)))(theta)
+        hessian = 0.5 * (hessian + hessian.T) * widths[:, None] * widths
+        values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(hessian), hessian, 0.0))
+        flattest = jnp.maximum(FLATTEST * prior.bend, 1e-300)
+        slope = prediction.slope_in_data(belief, belief.effect, theta)
+        spread = slope @ belief.covariance @ slope * fit.misfit / samples
+        return Model(
+            theta=theta,
+            gradient=gradient(theta) * widths,
+            hessian=(vectors * jnp.maximum(values, 0.0)) @ vectors.T,
+            inverse=(vectors / jnp.maximum(values, flattest)) @ vectors.T,
+            top=jnp.maximum(values[-1], flattest),
+            slope=slope,
+            known=known,
+            center=belief.decision,
+            error=jnp.sqrt(jnp.maximum(spread, 1e-6 * known.noisy(slope))),
+        )
 
 
 @pytree()
@@ -112,11 +114,8 @@ class Planner:
         self, problem: Problem, safety: PreparedSafety, model: Model, multipliers: Array, radius: Array
     ) -> tuple[Array, Array]:
         """θ and λ that minimize R̂ + PESSIMISM standard errors in the feasible set, each coordinate at most `radius`·W away."""
-        values, vectors = jnp.linalg.eigh(model.hessian)
-        hessian = (vectors * jnp.maximum(values, 0.0)) @ vectors.T
-        top = jnp.maximum(jnp.maximum(values[-1], model.floor), 1e-300)
-        unsure = model.rows.total(model.weights)
-        widest = jnp.linalg.eigvalsh(unsure)[-1]
+        unsure = model.known.total(model.slope)
+        widest = jnp.sqrt(jnp.sum(unsure * unsure))
         floor = NEAR**2 * jnp.trace(unsure) / unsure.shape[0] + 1e-300
         g = problem.g(model.theta)
         rows = jax.jacrev(problem.g)(model.theta) * self.widths
@@ -132,8 +131,8 @@ class Planner:
         def iterate(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             u, lam = carry
             error = jnp.sqrt(u @ unsure @ u + floor)
-            slope = model.gradient + hessian @ u + PESSIMISM * (unsure @ u) / error + rows.T @ lam
-            bend = top + PESSIMISM * widest / error
+            slope = model.gradient + model.hessian @ u + PESSIMISM * (unsure @ u) / error + rows.T @ lam
+            bend = model.top + PESSIMISM * widest / error
             after = inside(u - slope / (1.5 * bend))
             lam = jnp.maximum(lam + 0.5 * bend / (steep * max(1, g.shape[0])) * (rows @ (2.0 * after - u) + g), 0.0)
             return after, lam
@@ -157,26 +156,20 @@ class Planner:
     ) -> tuple[Array, Array, Array, Array]:
         """The probe of greatest worth over its price, its worth, its price, and for how many rounds; θ itself if none pays.
 
-        A probe is worth `horizon` times what it takes off the cost of not knowing, ½ Σ_k c_k² s_k tr(H⁻¹P_k). Signs start from
+        A probe is worth `horizon` times what it takes off the cost of not knowing, ½ tr(H⁻¹V). Signs start from
         `noise` (starts, d) and follow the steepest ascent of worth minus price. `relative` is the noise of a deployment over the
         weakest effects that the prior expects across the range, both squared.
         """
         moved = (theta - model.theta) / self.widths
-        values, vectors = jnp.linalg.eigh(model.hessian)
-        hessian = (vectors * jnp.maximum(values, 0.0)) @ vectors.T
-        inverse = (vectors / jnp.maximum(jnp.maximum(values, model.floor), 1e-300)) @ vectors.T
-        slope = model.gradient + hessian @ moved
+        slope = model.gradient + model.hessian @ moved
         center = (theta - model.center) / self.widths
 
         def worth(u: Array) -> Array:
-            along = center + u
-            learned = model.rows.product(along)
-            information = learned @ along
-            value = jnp.sum(learned * (learned @ inverse), axis=1) / (1.0 + information)
-            return 0.5 * WORTH * self.exploration * horizon * jnp.sum(model.weights * value)
+            taught = model.known.taught(center + u, model.slope, model.inverse)
+            return 0.5 * WORTH * self.exploration * horizon * taught
 
         def price(u: Array) -> Array:
-            return slope @ u + 0.5 * u @ hessian @ u
+            return slope @ u + 0.5 * u @ model.hessian @ u
 
         climb = jax.vmap(jax.grad(lambda u: worth(u) - price(u)))
         first = jnp.clip(jnp.sqrt(TAUGHT * relative / theta.shape[0]), SHORT, WIDE)
@@ -196,9 +189,7 @@ class Planner:
         scores = jnp.where(jnp.isfinite(worths - prices), worths - prices, -jnp.inf)
         best = jnp.argmax(scores)
         along = center + steps[best]
-        known = jnp.sum(model.weights * (model.rows.product(along) @ along)) / jnp.maximum(
-            jnp.sum(model.weights), 1e-300
-        )
+        known = model.known.ratio(along, model.slope)
         # j rounds are worth j·worth·(1 + known)/(1 + j·known), so that the last of them pays for itself at
         ratio = worths[best] * (1.0 + known) / jnp.maximum(prices[best], 1e-300)
         rounds_worth = (jnp.sqrt(ratio) - 1.0) / jnp.maximum(known, 1e-300)

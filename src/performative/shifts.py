@@ -28,11 +28,6 @@ def shift_tensor(shift: Shift, effect: ArrayLike, dimension: int) -> Floats:
     return np.asarray(_tensor(callable_node(shift), np.zeros(np.shape(effect)), np.zeros(dimension)))
 
 
-def tensor_of(shift: Shift, effect: Array, dimension: int) -> Array:
-    """The same inside of a compiled program."""
-    return _tensor(shift, jnp.zeros_like(effect), jnp.zeros(dimension))
-
-
 @jax.jit
 def _tensor(shift: Shift, effect: Array, theta: Array) -> Array:
     tensor = jax.jacfwd(lambda theta: jax.jacfwd(lambda effect: shift(effect, theta))(effect))(theta)
@@ -56,12 +51,3 @@ def overlap(tensor: Floats) -> Floats:
 def unmoved(tensor: Floats) -> tuple[int, ...]:
     """The positions of the data that no effect can move."""
     return tuple(int(index) for index in np.flatnonzero(~np.any(tensor, axis=(1, 2))))
-
-
-def inverse_overlap(tensor: Floats) -> Floats | None:
-    """The inverse of the overlap; None for the identity, where each number of the effect is one entry."""
-    gram = overlap(tensor)
-    if np.allclose(gram, np.eye(len(gram)), atol=1e-12):
-        return None
-    require_distinct(tensor)
-    return np.asarray(np.linalg.inv(gram), np.float64)

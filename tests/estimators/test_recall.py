@@ -35,16 +35,12 @@ def test_means_and_rows_teach_the_same_regression():
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, err_msg=name)
     with precise():
         plain, same = (
-            method.learner.without_ridge(belief) for method, belief in zip(methods, (one, other), strict=True)
+            method.learner.unbiased(belief).regression for method, belief in zip(methods, (one, other), strict=True)
         )
-    for part, another in zip(plain, same, strict=True):
-        np.testing.assert_allclose(part, another, rtol=1e-7)
-    np.testing.assert_allclose(one.ridge, other.ridge, rtol=0.5)
+    np.testing.assert_allclose(plain.effect, same.effect, rtol=1e-6)
     # The same covariance of one sample, from what rows and from what means scatter.
     for belief, tolerance in ((one, 0.2), (other, 0.45)):
-        np.testing.assert_allclose(
-            np.diag(np.asarray(belief.scatter)) / float(belief.count), [0.3, 0.2], rtol=tolerance
-        )
+        np.testing.assert_allclose(belief.noise, [0.3, 0.2], rtol=tolerance)
 
 
 def test_a_history_in_any_order_is_least_squares_of_all_rows():
@@ -52,13 +48,16 @@ def test_a_history_in_any_order_is_least_squares_of_all_rows():
     order = np.random.default_rng(2).permutation(len(x))
     method = pf.safe_apda(small()[0], history=(x[order], z[order]))
     state = method.init(new_key(0))
+    belief = state.belief
     apart, moved = x - x.mean(axis=0), z - z.mean(axis=0)
-    effect = np.linalg.solve(apart.T @ apart + np.diag(state.belief.ridge), apart.T @ moved).T
-    np.testing.assert_allclose(state.belief.effect, effect, rtol=1e-8)
-    # What is left of the data, and of the prior: the least that the criterion with the present ridge can be.
-    left = moved - apart @ effect.T
-    least = left.T @ left + effect @ np.diag(state.belief.ridge) @ effect.T
-    np.testing.assert_allclose(state.belief.scatter, least, rtol=1e-8)
+    with precise():
+        effect = np.asarray(method.learner.unbiased(belief).regression.effect)
+    np.testing.assert_allclose(effect, np.linalg.lstsq(apart, moved, rcond=None)[0].T, rtol=1e-6)
+    errors = method.confidence(state).effect_error
+    np.testing.assert_array_less(np.abs(np.asarray(belief.effect) - effect), errors)  # what is left of the prior
+    np.testing.assert_allclose(belief.spread, moved.T @ moved, rtol=1e-8)
+    left = moved - apart @ np.asarray(belief.effect).T
+    np.testing.assert_allclose(belief.covariance, left.T @ left / len(x), rtol=1e-8)
 
 
 @pytest.mark.parametrize("start", [None, [0.5, -1.0], [2.0, 2.0]])

@@ -62,9 +62,11 @@ def test_draws_follow_the_posterior():
     method = pf.thompson(PROBLEM, start=START, samples=20)
     with precise():
         keys = jax.random.split(new_key(3), 4_000)
-        models, effects = jax.jit(jax.vmap(lambda key: drawn(method.learner, belief, key)))(keys)
-    sigma = np.asarray(belief.scatter) / (float(belief.count) - 3.0)
-    wanted = np.kron(sigma, np.asarray(belief.inverse))
+        fit = method.learner.fit(belief, method.learner.variances(belief, method.ridge))
+        models, effects = jax.jit(jax.vmap(lambda key: drawn(fit, key)))(keys)
+    belief = fit.regression
+    sigma = np.asarray(belief.covariance) * float(belief.count) / (float(belief.count) - 3.0)
+    wanted = np.kron(sigma, np.linalg.inv(np.asarray(belief.moments.scatter) + method.ridge * np.eye(2)))
     rows = np.asarray(effects).reshape(4_000, -1) - np.asarray(belief.effect).reshape(-1)
     size = np.sqrt(np.diag(wanted))
     np.testing.assert_array_less(np.abs(rows.mean(axis=0)), 5 * size / np.sqrt(4_000))

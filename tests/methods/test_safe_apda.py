@@ -10,7 +10,7 @@ from playing import EFFECT, play, small, small_loss
 from scanning import scan, violation
 
 import performative as pf
-from performative.estimators.regression import JointMoments
+from performative.estimators.moments import JointMoments
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
 from performative.numerics.randomness import new_key
@@ -167,7 +167,7 @@ def test_several_decisions_are_deployed_in_a_round_and_all_teach():
     np.testing.assert_allclose(belief.decision, x.mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(belief.data, rows.mean(axis=0), rtol=1e-9)
     with precise():
-        effect, _ = method.learner.without_ridge(belief)
+        effect = method.learner.unbiased(belief).regression.effect
     np.testing.assert_allclose(effect, JointMoments.of(x, rows).effect(0.0), rtol=1e-5)
     assert violation(problem, runs) <= 0.0
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-from performative.estimators.regression import LeastSquares, Regression
+from performative.estimators.known import Rows
+from performative.estimators.regression import Fit, Regression
 from performative.estimators.standard_errors import noise_covariance
 from performative.numerics.pytrees import changed
 from performative.numerics.randomness import standard_normal
@@ -15,7 +15,7 @@ JITTER = 1e-10
 """What is added to covariances before their roots are taken, as a share of their mean variance: they may be singular."""
 
 
-def drawn(learner: LeastSquares, belief: Regression, key: Array) -> tuple[Regression, Array]:
+def drawn(fit: Fit, key: Array) -> tuple[Regression, Array]:
     """The regression with its level drawn, and a drawn effect.
 
     With Σ the covariance of the noise, estimated from the residuals, and P the inverse scatter of the decisions, ridge
@@ -23,19 +23,22 @@ def drawn(learner: LeastSquares, belief: Regression, key: Array) -> tuple[Regres
 
         A ∼ N(Â, Σ ⊗ P),    m ∼ N(z̄, Σ/count),
 
-    independent of each other. A structured effect is the one nearest to a matrix drawn like that.
+    independent of each other. Of a structured effect, its numbers are drawn with the covariance of its fit.
     """
-    k, d = belief.data.shape[0], belief.decision.shape[0]
-    normals = standard_normal(key, k * (d + 1)).reshape(k, d + 1)
-    white = _root(noise_covariance(learner, belief, d)) @ normals
-    level, change = white[:, 0] / jnp.sqrt(belief.count), white[:, 1:] @ _root(belief.inverse).T
-
-    def nearest(along: Array, column: Array) -> Array:
-        return learner.nearest_effect(belief.effect, along, column)
-
-    effect = belief.effect + jnp.sum(jax.vmap(nearest)(jnp.eye(d), change.T), axis=0)
+    belief, known = fit.regression, fit.known
+    k, d = known.effect.shape
+    root = _root(noise_covariance(fit))
+    if isinstance(known, Rows):
+        normals = standard_normal(key, k * (d + 1)).reshape(k, d + 1)
+        inverse = known.covariance[0] / known.noise[0]
+        effect = belief.effect + root @ normals[:, 1:] @ _root(inverse).T
+    else:
+        normals = standard_normal(key, k + belief.effect.size)
+        effect = belief.effect + (_root(known.covariance) @ normals[k:]).reshape(belief.effect.shape)
+        normals = normals[:k, None]
+    level = root @ normals[:, 0] / jnp.sqrt(belief.count)
     moved = None if belief.reservoir is None else belief.reservoir + jnp.concatenate([jnp.zeros(d), level])
-    return changed(belief, data=belief.data + level, reservoir=moved), effect
+    return changed(belief, moments=changed(belief.moments, data=belief.data + level), reservoir=moved), effect
 
 
 def _root(covariance: Array) -> Array:

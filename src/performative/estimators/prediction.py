@@ -39,7 +39,7 @@ class Prediction:
         center = belief.data + self.shift(effect, at - belief.decision)
         pattern = self.pattern(belief.data.shape[0], d)
         assert pattern is not None
-        covariance = pattern.compress(belief.scatter / belief.count)
+        covariance = pattern.compress(belief.covariance)
         return Moments(center, covariance, pattern).mean(lambda z: self.loss(theta, z))
 
     def slope_in_data(self, belief: Regression, effect: Array, theta: Array) -> Array:
@@ -47,7 +47,8 @@ class Prediction:
 
         def moved(offset: Array) -> Array:
             if belief.reservoir is None:
-                return self.risk(changed(belief, data=belief.data + offset), effect, theta)
+                moments = changed(belief.moments, data=belief.data + offset)
+                return self.risk(changed(belief, moments=moments), effect, theta)
             rows = belief.reservoir.at[:, theta.shape[0] :].add(offset)
             return self.risk(changed(belief, reservoir=rows), effect, theta)
 
@@ -60,7 +61,7 @@ class Prediction:
             decisions, z = belief.reservoir[:, :d], belief.reservoir[:, d:]
             data = jax.vmap(lambda x, z: z + self.shift(belief.effect, theta - x))(decisions, z)
         else:
-            values, vectors = jnp.linalg.eigh(belief.scatter / belief.count)
+            values, vectors = jnp.linalg.eigh(belief.covariance)
             white = standard_normal(belief.key, draws * values.shape[0]).reshape(draws, -1)
             center = belief.data + self.shift(belief.effect, theta - belief.decision)
             data = center + (white * jnp.sqrt(jnp.maximum(values, 0.0))) @ vectors.T

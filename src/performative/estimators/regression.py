@@ -1,99 +1,47 @@
-"""Least squares of the data on the decisions that brought them, Z ≈ z̄ + A(x − x̄): in closed form, and recursively.
+"""Least squares of the data on the decisions that brought them, Z ≈ z̄ + A(x − x̄), with a prior on the effect A.
 
-Both minimize Σ‖z_i − z̄ − A(x_i − x̄)‖² + ridge·‖A − A₀‖². `JointMoments` solves it from the moments of (x, z) on demand;
-`LeastSquares` keeps the solution and updates it by one outer product per deployment, which is what a compiled loop can afford.
+What is observed is kept as moments, by one outer product for each deployment; the effect is fitted to them on demand. With S the
+scatter of the decisions, c_k that of datum k with them, s_k the variance of its noise, and a prior of mean a_k and variances v_k
+on row k of the effect,
+
+    Cov_k = (S/s_k + diag(1/v_k))⁻¹,        Â_k = a_k + Cov_k (c_k − S a_k)/s_k.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from performative.estimators import reservoir
+from performative.estimators.known import Numbers, Rows
+from performative.estimators.moments import JointMoments
 from performative.estimators.protocol import Unobserved
+from performative.numerics import cholesky
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import new_key
 from performative.shifts import Shift
 
-Numbers = Array | Floats
-
-
-@pytree()
-class JointMoments:
-    """Moments of decisions x and their data z: the count, both means, the scatter of x (d, d) and Σ(z − z̄)(x − x̄)ᵀ (k, d).
-
-    >>> import numpy as np
-    >>> import performative as pf
-    >>> decisions = np.array([[0.0], [1.0], [2.0]])
-    >>> moments = pf.estimators.JointMoments.of(decisions, 5.0 - 3.0 * decisions)
-    >>> moments.effect(ridge=0.0).tolist()
-    [[-3.0]]
-    """
-
-    count: Array
-    decision: Array
-    data: Array
-    scatter: Array
-    cross: Array
-
-    @staticmethod
-    def of(decisions: Numbers, samples: Numbers, weights: Numbers | None = None) -> JointMoments:
-        """The moments of decisions (n, d) and samples (n, k), paired row by row, in NumPy or JAX."""
-        xp = decisions.__array_namespace__()
-        w = xp.ones(decisions.shape[0]) if weights is None else weights
-        count = xp.sum(w)
-        share = w[:, None] / count
-        center, mean = xp.sum(share * decisions, axis=0), xp.sum(share * samples, axis=0)
-        apart, moved = decisions - center, samples - mean
-        return JointMoments(count, center, mean, (w[:, None] * apart).T @ apart, (w[:, None] * moved).T @ apart)
-
-    @staticmethod
-    def at(decision: Array, samples: Array) -> JointMoments:
-        """The moments of samples (n, k) that were all observed at one decision, so both scatters are zero."""
-        (n, k), d = samples.shape, decision.shape[0]
-        means = decision + jnp.zeros(d), jnp.mean(samples, axis=0)
-        return JointMoments(jnp.asarray(n * 1.0), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
-
-    def with_samples(self, decision: Array, samples: Array) -> JointMoments:
-        """The moments after n more samples (n, k) were observed at a decision."""
-        n = samples.shape[0]
-        total = self.count + n
-        apart, moved = decision - self.decision, jnp.mean(samples, axis=0) - self.data
-        weight = self.count * n / total
-        return JointMoments(
-            count=total,
-            decision=self.decision + apart * (n / total),
-            data=self.data + moved * (n / total),
-            scatter=self.scatter + weight * apart[:, None] * apart[None, :],
-            cross=self.cross + weight * moved[:, None] * apart[None, :],
-        )
-
-    def effect(self, ridge: Array | float, tensor: Array | None = None) -> Array:
-        """Â (k, d), or the numbers (p,) of a structured effect whose shift is the `tensor` (k, p, d)."""
-        xp = self.scatter.__array_namespace__()
-        scatter = self.scatter + ridge * xp.eye(self.scatter.shape[0])
-        if tensor is None:
-            return xp.linalg.solve(scatter, self.cross.T).T
-        normal = jnp.einsum("kpd,de,kqe->pq", tensor, scatter, tensor)
-        return jnp.linalg.solve(normal, jnp.einsum("kpd,kd->p", tensor, self.cross))
-
-    def residuals(self, decisions: Numbers, samples: Numbers, effect: Numbers) -> Numbers:
-        """What z̄ + A(x − x̄) leaves of samples (n, k) observed at decisions (n, d)."""
-        return (samples - self.data) - (decisions - self.decision) @ effect.T
+SWEEPS = 50
+"""Passes over the entries of an effect whose signs are known."""
+WIDE = 1e8
+"""The variance of a prior that says nothing, in multiples of what the data could show."""
+SMALLEST = 1e-200
+"""The least variance that noise is divided by."""
 
 
 @pytree()
 class Regression:
-    """What least squares has learned: the effect Â, the means of decisions and data, and what standard errors need.
+    """What was observed, and the effect that was last fitted to it.
 
-    `count` is how many samples it rests on, `inverse` the inverse scatter P of the decisions (d, d), `scatter` that of the
-    residuals (k, k). `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the data. Where the effect
-    cannot move some of the data, `lean` regresses the noise of the others on the noise of those, with `lean_inverse`: what
-    the unmoved data explain does not count as surprise. `ridge` (d,) is what a prior adds to the scatter of the decisions, and
-    `misfit` (k,) the squared surprises of the `deployments`, in the unit of the noise of one sample.
+    `moments` are those of decisions and data, `spread` (k, k) is the scatter of the data around their mean, and `within` (k,) the
+    part of it around the means of the `deployments`, which has `degrees` of freedom. `effect`, `covariance` (k, k) of what it
+    leaves unexplained and `noise` (k,), the variances of that which is noise, are those of the last fit. `reservoir` holds
+    deployments (m, d + k), for losses that are not quadratic in the data.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -106,62 +54,104 @@ class Regression:
     (True, [4.0])
     """
 
-    effect: Array
-    count: Array
-    decision: Array
-    data: Array
-    inverse: Array
-    scatter: Array
-    reservoir: Array | None
-    lean: Array
-    lean_inverse: Array
-    key: Array
-    ridge: Array
-    misfit: Array
+    moments: JointMoments
+    spread: Array
+    within: Array
     deployments: Array
+    degrees: Array
+    effect: Array
+    covariance: Array
+    noise: Array
+    reservoir: Array | None
+    key: Array
+
+    @property
+    def count(self) -> Array:
+        """How many samples there are."""
+        return self.moments.count
+
+    @property
+    def decision(self) -> Array:
+        """The mean of the decisions."""
+        return self.moments.decision
+
+    @property
+    def data(self) -> Array:
+        """The mean of the data."""
+        return self.moments.data
+
+    @property
+    def size(self) -> Array:
+        """The mean square of each datum, (k,)."""
+        return self.data**2 + jnp.diag(self.covariance)
+
+    @property
+    def freedom(self) -> Array:
+        """How many independent numbers the spread is made of; rows that are means of several samples count once."""
+        return self.degrees + self.deployments
 
     @staticmethod
     def of(decisions: Floats, samples: Floats, weights: Floats, reservoir: int | None) -> Regression:
         """Of weighted samples (n, k) at decisions (n, d), all at once; the last ones fill the `reservoir`, if it has a size.
 
-        The covariance of the effect allows for the weights. Coordinates that never varied get an effect of 0 and a huge error.
+        Weights count as fewer samples. Coordinates that never varied get an effect of 0.
         """
         d, k = decisions.shape[1], samples.shape[1]
         share = weights / weights.sum()
-        moments = JointMoments.of(decisions, samples, share)
+        count = 1.0 / float(np.sum(share**2))
+        moments = JointMoments.of(decisions, samples, count * share)
         ridge = 1e-9 * max(float(np.trace(moments.scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
-        effect, count = moments.effect(ridge), 1.0 / float(np.sum(share**2))
-        inverse = np.linalg.inv(moments.scatter + ridge * np.eye(d))
-        weighted, left = share[:, None] * (decisions - moments.decision), moments.residuals(decisions, samples, effect)
+        effect = moments.effect(ridge)
+        apart, left = samples - moments.data, moments.residuals(decisions, samples, effect)
         kept = None
         if reservoir is not None:
             rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(reservoir, int(count))) :]
             kept = jnp.asarray(np.resize(rows, (reservoir, d + k)))
+        covariance = (share[:, None] * left).T @ left
         return Regression(
+            moments=jax.tree.map(jnp.asarray, moments),
+            spread=jnp.asarray(count * (share[:, None] * apart).T @ apart),
+            within=jnp.zeros(k),
+            deployments=jnp.asarray(count),
+            degrees=jnp.zeros(()),
             effect=jnp.asarray(effect),
-            count=jnp.asarray(count),
-            decision=jnp.asarray(moments.decision),
-            data=jnp.asarray(moments.data),
-            inverse=jnp.asarray(inverse @ (weighted.T @ weighted) @ inverse),
-            scatter=jnp.asarray(count * (share[:, None] * left).T @ left),
+            covariance=jnp.asarray(covariance),
+            noise=jnp.asarray(np.diag(covariance)),
             reservoir=kept,
-            lean=jnp.zeros((k, 0)),
-            lean_inverse=jnp.zeros((0, 0)),
             key=new_key(0),
-            ridge=jnp.full(d, ridge),
-            misfit=jnp.zeros(k),
-            deployments=jnp.asarray(float(len(np.unique(decisions, axis=0)))),
         )
 
 
-@pytree("unmoved", "structured", "reservoir")
-class LeastSquares:
-    """Recursive least squares of Z on (1, x), one deployment at a time.
+class Fit(NamedTuple):
+    """The regression with the effect fitted to it, and what is known of that.
 
-    `shift` is the bilinear shift(effect, θ) and `prior` is A₀. Of a `structured` effect, `unmoved` are the positions of the
-    data it cannot move and `overlap` is the inverse Gram matrix of its numbers (None for the identity). `reservoir` is how many
-    deployments are kept where the loss needs them. `memory`, if given, is the largest number of samples the estimates rest on:
-    older samples fade, and the estimates follow a world that drifts.
+    `left` (k, k) is the scatter that neither the effect nor the unmoved data explain. The `misfit` is by how much deployments'
+    means vary more than the noise within deployments explains, at least 1.
+    """
+
+    regression: Regression
+    known: Rows | Numbers
+    left: Array
+    misfit: Array
+
+
+class Cleaned(NamedTuple):
+    """The scatter of decisions (d, d), of data with them (k, d) and of the data (k, k) that unmoved data do not explain."""
+
+    scatter: Array
+    cross: Array
+    spread: Array
+
+
+@pytree("unmoved", "reservoir")
+class LeastSquares:
+    """Least squares of Z on (1, x), one deployment at a time.
+
+    `shift` is the bilinear shift(effect, θ) and `prior` is A₀, with standard errors `error` (nan where they are not known) and
+    `signs` of the true effect: −1, 0, 1, or nan. A structured effect has a `tensor` (k, p, d), and `unmoved` are the positions of
+    the data it cannot move: what they explain of the others' noise is no noise. `reservoir` is how many deployments are kept
+    where the loss needs them. `memory`, if given, is the largest number of samples the estimates rest on: older samples fade, and
+    the estimates follow a world that drifts.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -173,160 +163,225 @@ class LeastSquares:
 
     shift: Shift
     prior: Array | None
-    structured: bool
+    error: Array | None
+    signs: Array | None
+    tensor: Array | None
     unmoved: tuple[int, ...]
-    overlap: Array | None
     reservoir: int
     memory: Array | None
 
-    def start(
-        self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool, ridge: Array
-    ) -> Regression:
-        """The regression after the first deployment: the effect is A₀, and P is that of the `ridge` (d,) alone."""
-        (n, k), d, still = samples.shape, decision.shape[0], len(self.unmoved)
-        mean = jnp.mean(samples, axis=0)
-        apart = samples - mean
-        rows = _rows(decision, samples)
+    @property
+    def structured(self) -> bool:
+        """Whether the effect is not any matrix (k, d)."""
+        return self.tensor is not None
+
+    @property
+    def width(self) -> int | None:
+        """How many numbers a sample has, if what is known of the effect says so."""
+        known = [part.shape[0] for part in (self.prior, self.error, self.signs) if part is not None and part.ndim == 2]
+        return self.tensor.shape[0] if self.tensor is not None else next(iter(known), None)
+
+    def start(self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool) -> Regression:
+        """The regression after the first deployment: the effect is A₀."""
+        (n, k), d = samples.shape, decision.shape[0]
+        moments = JointMoments.at(decision, samples)
+        apart = samples - moments.data
+        spread = apart.T @ apart
+        size = moments.data**2 + jnp.diag(spread) / n
         return Regression(
-            effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
-            count=jnp.full((), n, jnp.float64),
-            decision=decision,
-            data=mean,
-            inverse=jnp.diag(1.0 / ridge),
-            scatter=apart.T @ apart,
-            reservoir=reservoir.first_rows(belief.key, rows, self.reservoir) if with_reservoir else None,
-            lean=jnp.zeros((k, still)),
-            lean_inverse=jnp.zeros((still, still)),
-            key=belief.key,
-            ridge=ridge,
-            misfit=jnp.zeros(k),
+            moments=moments,
+            spread=spread,
+            within=jnp.diag(spread),
             deployments=jnp.ones(()),
+            degrees=jnp.full((), n - 1.0),
+            effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
+            covariance=spread / n,
+            noise=(jnp.diag(spread) + 0.5 * size) / (n - 0.5),
+            reservoir=reservoir.first_rows(belief.key, _rows(decision, samples), self.reservoir)
+            if with_reservoir
+            else None,
+            key=belief.key,
         )
 
-    def update(
-        self, belief: Regression, decision: Array, samples: Array, count: Array | None = None
-    ) -> tuple[Regression, Array]:
-        """The regression with one more deployment, and how far its data are from what was predicted.
-
-        With a `count`, the one row of `samples` is the mean of that many.
-        """
-        n = samples.shape[0] if count is None else count
-        mean = jnp.mean(samples, axis=0)
+    def update(self, belief: Regression, decision: Array, samples: Array, count: Array | None = None) -> Regression:
+        """The regression with one more deployment; the effect stays. With a `count`, the one row is the mean of that many."""
+        rows = samples.shape[0]
+        n = rows if count is None else count
         if self.memory is not None:
             belief = _faded(belief, jnp.minimum(1.0, self.memory / belief.count))
-        total = belief.count + n
-        share = belief.count * n / total
-        step, change = decision - belief.decision, mean - belief.data
-        stretched = jnp.sum(belief.inverse * step, axis=1)
-        weight = share / (1.0 + share * jnp.sum(step * stretched))
-        raw = change - self.shift(belief.effect, step)
-        surprise, lean, lean_inverse = self._leaned(belief, raw, share)
-        learned = self.nearest_effect(belief.effect, weight * stretched, surprise)
-        scatter = belief.scatter + weight * raw[:, None] * raw
-        if samples.shape[0] > 1:
-            scatter = scatter + (samples - mean).T @ (samples - mean)
+        mean = jnp.mean(samples, axis=0)
+        moved, weight = mean - belief.data, belief.count * n / (belief.count + n)
+        spread, within = belief.spread + weight * moved[:, None] * moved, belief.within
+        if rows > 1:
+            apart = samples - mean
+            spread, within = spread + apart.T @ apart, within + jnp.sum(apart * apart, axis=0)
         sampled = None
         if belief.reservoir is not None:
-            rows = _rows(decision, samples)
-            sampled = reservoir.with_rows(belief.reservoir, belief.key, rows, belief.count, belief.count)
+            together = _rows(decision, samples)
+            sampled = reservoir.with_rows(belief.reservoir, belief.key, together, belief.count, belief.count)
         return changed(
             belief,
-            effect=belief.effect + learned,
-            count=total,
-            decision=belief.decision + step * (n / total),
-            data=belief.data + change * (n / total),
-            inverse=belief.inverse - weight * stretched[:, None] * stretched,
-            scatter=scatter,
-            lean=lean,
-            lean_inverse=lean_inverse,
-            reservoir=sampled,
-            misfit=belief.misfit + weight * raw * raw,
+            moments=belief.moments.with_mean(decision, mean, n),
+            spread=spread,
+            within=within,
             deployments=belief.deployments + 1.0,
-        ), surprise
+            degrees=belief.degrees + (rows - 1.0),
+            reservoir=sampled,
+        )
+
+    def fit(self, belief: Regression, variances: Array) -> Fit:
+        """The effect under a prior with these `variances`: of its entries (k, d), or of the numbers (p,) of a structured one."""
+        moments, noise = belief.moments, jnp.maximum(belief.noise, SMALLEST)
+        k, d = moments.cross.shape
+        clean = self.cleaned(belief)
+        known: Rows | Numbers
+        if self.tensor is None:
+            prior = jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior)
+            normal = clean.scatter / noise[:, None, None]
+            gap = (clean.cross - prior @ clean.scatter) / noise[:, None]
+            effect, covariance, learned = _posterior(normal, gap, prior, variances, self.signs)
+            known = Rows(effect, covariance, noise)
+        else:
+            known, effect, learned = self._numbers(clean, noise, variances)
+        left = _left(known.effect, moments.scatter, moments.cross, belief.spread)
+        unexplained = _left(known.effect, clean.scatter, clean.cross, clean.spread)
+        size = moments.data**2 + jnp.diag(left) / belief.freedom
+        regression = changed(
+            belief,
+            effect=effect,
+            covariance=left / belief.freedom,
+            noise=(jnp.maximum(jnp.diag(unexplained), 0.0) + 0.5 * size)
+            / jnp.maximum(belief.freedom - 0.5 - learned, 0.5),
+        )
+        return Fit(regression, known, unexplained, _misfit(belief, jnp.diag(left), learned))
+
+    def variances(self, belief: Regression, ridge: Array) -> Array:
+        """The variances of a prior that is worth as much as this scatter of the decisions: of the entries, or of the numbers."""
+        entries = jnp.broadcast_to((belief.noise / ridge)[:, None], belief.moments.cross.shape)
+        return entries if self.tensor is None else self.of_numbers(entries)
+
+    def of_numbers(self, entries: Array) -> Array:
+        """The variances (p,) of the numbers of a structured effect, from those of the entries (k, d) of its matrix."""
+        tensor = jnp.asarray(self.tensor)
+        used = tensor != 0
+        precision = jnp.sum(jnp.where(used, tensor**2 / entries[:, None, :], 0.0), axis=(0, 2))
+        return jnp.maximum(jnp.sum(used, axis=(0, 2)), 1.0) / precision
+
+    def _numbers(self, clean: Cleaned, noise: Array, variances: Array) -> tuple[Numbers, Array, Array]:
+        """What is known of a structured effect, its numbers, and how many of them each row has taught."""
+        assert self.prior is not None
+        moved = tuple(index for index in range(len(noise)) if index not in self.unmoved)
+        rows, prior = np.asarray(moved), jnp.asarray(self.prior).reshape(1, -1)
+        tensor = jnp.asarray(self.tensor)[rows]
+        matrix = jnp.tensordot(tensor, prior[0], ((1,), (0,)))
+        through = (tensor @ clean.scatter) / noise[rows][:, None, None]
+        normal = jnp.tensordot(through, tensor, ((0, 2), (0, 2)))
+        gap = (clean.cross[rows] - matrix @ clean.scatter) / noise[rows][:, None]
+        gap = jnp.sum(tensor * gap[:, None, :], axis=(0, 2))
+        signs = None if self.signs is None else jnp.asarray(self.signs).reshape(1, -1)
+        numbers, covariance, learned = _posterior(normal[None], gap[None], prior, variances[None], signs)
+        matrix = jnp.zeros_like(clean.cross).at[rows].set(jnp.tensordot(tensor, numbers[0], ((1,), (0,))))
+        known = Numbers(matrix, covariance[0], tensor, noise[rows], moved)
+        return known, numbers.reshape(np.shape(self.prior)), learned / len(moved)
+
+    def unbiased(self, belief: Regression) -> Fit:
+        """The fit without a prior: what was never explored has a huge error.
+
+        A prior keeps the first steps small, but it is a bias that standard errors ignore, and it lasts across an active
+        constraint, where little is explored.
+        """
+        scatter, size = jnp.diag(belief.moments.scatter), jnp.maximum(belief.size, SMALLEST)
+        free = (
+            WIDE
+            * size[:, None]
+            / jnp.where(scatter > 0, scatter, jnp.maximum(jnp.max(scatter), SMALLEST))
+            * belief.count
+        )
+        return self.fit(belief, free if self.tensor is None else self.of_numbers(free))
 
     def remembered(self, rounds: Array, samples: int) -> Array:
         """How many of these rounds are remembered."""
         return rounds if self.memory is None else jnp.minimum(rounds, self.memory / samples)
 
-    def nearest_effect(self, effect: Array, along: Array, change: Array) -> Array:
-        """The effect whose matrix is nearest to change·alongᵀ."""
-        nearest = jax.vjp(lambda effect: self.shift(effect, along), effect)[1](change)[0]
-        if self.overlap is None:
-            return nearest
-        return (jnp.asarray(self.overlap) @ nearest.reshape(-1)).reshape(nearest.shape)
-
-    def with_ridge(self, belief: Regression, index: Array, ridge: Array, shrinks: bool) -> Regression:
-        """The regression with another ridge on one axis: around the prior if it `shrinks`, else around the present effect.
-
-        One axis changes by one outer product, so that the ridge can follow the noise as it becomes known; the axes take turns.
-        """
-        here = jnp.arange(belief.ridge.shape[0]) == index
-        column = jnp.sum(jnp.where(here, belief.inverse, 0.0), axis=1)
-        change = ridge - jnp.sum(jnp.where(here, belief.ridge, 0.0))
-        share = change / (1.0 + change * jnp.sum(jnp.where(here, column, 0.0)))
-        effect, scatter, misfit = belief.effect, belief.scatter, belief.misfit
-        if shrinks:
-            prior = jnp.zeros_like(effect) if self.prior is None else jnp.asarray(self.prior)
-            apart = self.shift(effect - prior, here.astype(jnp.float64))
-            effect = effect - self.nearest_effect(effect, column, share * apart)
-            if not self.structured:
-                scatter, misfit = scatter + share * apart[:, None] * apart, misfit + share * apart * apart
-        return changed(
-            belief,
-            effect=effect,
-            inverse=belief.inverse - share * column[:, None] * column,
-            scatter=scatter,
-            ridge=jnp.where(here, ridge, belief.ridge),
-            misfit=misfit,
+    def cleaned(self, belief: Regression) -> Cleaned:
+        """The moments after the noise of the unmoved data has explained what it can of all others (Frisch, Waugh 1933)."""
+        moments = belief.moments
+        if not self.unmoved:
+            return Cleaned(moments.scatter, moments.cross, belief.spread)
+        still = np.asarray(self.unmoved)
+        gram, across = belief.spread[still][:, still], moments.cross[still]
+        one = jnp.trace(gram) / (jnp.maximum(belief.freedom, 1.0) * len(still)) + SMALLEST  # a prior worth one sample
+        inverse = cholesky.inverse(gram + one * jnp.eye(len(still)))
+        lean = (belief.spread[:, still] @ inverse).at[still].set(0.0)
+        return Cleaned(
+            scatter=moments.scatter - across.T @ inverse @ across,
+            cross=moments.cross - lean @ across,
+            spread=belief.spread - lean @ belief.spread[still],
         )
 
-    def without_ridge(self, belief: Regression) -> tuple[Array, Array]:
-        """The effect and the inverse scatter of least squares without the ridge around the prior.
 
-        The ridge keeps the first steps small, but it is a bias that standard errors ignore, and it lasts across an active
-        constraint, where little is explored. A structured effect, or one whose first rounds are forgotten, is left as it is.
-        """
-        if self.structured or self.memory is not None:
-            return belief.effect, belief.inverse
-        information = jnp.linalg.inv(belief.inverse)
-        inverse = jnp.linalg.inv(information - (1.0 - 1e-9) * jnp.diag(belief.ridge))
-        prior = jnp.zeros_like(belief.effect) if self.prior is None else jnp.asarray(self.prior)
-        return (belief.effect @ information - belief.ridge * prior) @ inverse, inverse
+def _posterior(
+    normal: Array, gap: Array, prior: Array, variances: Array, signs: Array | None
+) -> tuple[Array, Array, Array]:
+    """Means (m, q) and covariances (m, q, q) of m vectors, and how many of the q numbers of each are learned.
 
-    def _leaned(self, belief: Regression, raw: Array, share: Array) -> tuple[Array, Array, Array]:
-        """What is left of a surprise after the part that the unmoved data explain, and the regression that explains it."""
-        if not self.unmoved:
-            return raw, belief.lean, belief.lean_inverse
-        still = raw[np.asarray(self.unmoved)]
-        # The first surprise sets the unit of the ridge.
-        unit = jnp.eye(len(self.unmoved)) * (len(self.unmoved) / jnp.maximum(jnp.sum(still * still), 1e-300))
-        inverse = jnp.where(jnp.trace(belief.lean_inverse) > 0, belief.lean_inverse, unit)
-        left = raw - jnp.sum(belief.lean * still, axis=1)
-        stretched = jnp.sum(inverse * still, axis=1)
-        weight = share / (1.0 + share * jnp.sum(still * stretched))
-        lean = belief.lean + weight * left[:, None] * stretched
-        return left, lean, inverse - weight * stretched[:, None] * stretched
+    With N the `normal` matrices and r the `gap`, what the data say beyond the `prior`: mean = prior + (N + diag(1/v))⁻¹ r. In
+    units of the prior's standard deviations all eigenvalues are at least 1, whatever the scales, and v = 0 is no exception.
+    """
+    reach, q = jnp.sqrt(variances), prior.shape[1]
+    matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
+    inverse = cholesky.inverse(matrix)
+    right = reach * gap
+    found = jnp.sum(inverse * right[:, None, :], axis=2)
+    if signs is not None:
+        found = _bounded(matrix, right, found, -prior / jnp.where(reach > 0, reach, 1.0), jnp.asarray(signs))
+    covariance = reach[:, :, None] * inverse * reach[:, None, :]
+    return prior + reach * found, covariance, q - jnp.trace(inverse, axis1=1, axis2=2)
+
+
+def _bounded(matrix: Array, right: Array, found: Array, zero: Array, signs: Array) -> Array:
+    """The minimizer of ½yᵀMy − rᵀy with y on the side of `zero` (m, q) that its sign says, one coordinate after another."""
+    low, high = jnp.where(signs > 0, zero, -jnp.inf), jnp.where(signs < 0, zero, jnp.inf)
+    q = found.shape[1]
+
+    def improve(turn: Array, found: Array) -> Array:
+        here = jnp.arange(q) == turn % q
+        row = jnp.sum(jnp.where(here[:, None], matrix, 0.0), axis=1)
+        diagonal = jnp.sum(jnp.where(here, row, 0.0), axis=1, keepdims=True)
+        best = found + (jnp.where(here, right, 0.0).sum(axis=1) - jnp.sum(row * found, axis=1))[:, None] / diagonal
+        return jnp.where(here, jnp.clip(best, low, high), found)
+
+    return lax.fori_loop(0, SWEEPS * q, improve, jnp.clip(found, low, high))
+
+
+def _left(effect: Array, scatter: Array, cross: Array, spread: Array) -> Array:
+    """What an effect (k, d) leaves of the spread of the data."""
+    explained = effect @ cross.T
+    return spread - explained - explained.T + effect @ scatter @ effect.T
+
+
+def _misfit(belief: Regression, squares: Array, learned: Array) -> Array:
+    known = (belief.within > 0) & (belief.degrees > 0.5)
+    noise = jnp.where(known, belief.within, 1.0) / jnp.maximum(belief.degrees, 0.5)
+    between, degrees = squares - belief.within, jnp.maximum(belief.deployments - 1.0 - learned, 0.0)
+    return jnp.maximum(jnp.mean(jnp.where(known, (between / noise + 1.0) / (degrees + 1.0), 1.0)), 1.0)
 
 
 def _faded(belief: Regression, share: Array) -> Regression:
     """The same estimates, resting on a share of the samples.
 
-    Rounding leaves inverses a little asymmetric, and the asymmetry would grow by 1/share in every round. The key is new, since
-    the count stops growing and no longer tells the reservoir's draws apart.
+    The key is new, since the count stops growing and no longer tells the reservoir's draws apart.
     """
-
-    def grown(inverse: Array) -> Array:
-        return 0.5 * (inverse + inverse.T) / share
-
+    moments = belief.moments
     return changed(
         belief,
-        count=share * belief.count,
-        scatter=share * belief.scatter,
-        inverse=grown(belief.inverse),
-        lean_inverse=grown(belief.lean_inverse),
-        ridge=share * belief.ridge,
-        misfit=share * belief.misfit,
+        moments=changed(
+            moments, count=share * moments.count, scatter=share * moments.scatter, cross=share * moments.cross
+        ),
+        spread=share * belief.spread,
+        within=share * belief.within,
         deployments=share * belief.deployments,
+        degrees=share * belief.degrees,
         key=jax.random.fold_in(belief.key, 0),
     )
 

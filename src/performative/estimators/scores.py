@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from performative.environments.families import Family
+from performative.estimators.moments import JointMoments
 from performative.estimators.protocol import require_decisions
-from performative.estimators.regression import JointMoments
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.estimators.known import Rows
 from performative.estimators.prediction import Prediction
-from performative.estimators.regression import LeastSquares, Regression
+from performative.estimators.regression import Fit, LeastSquares, Regression
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 
@@ -42,8 +43,8 @@ def confidence(
     """Standard errors from the regression, and of the risk at `decision` and its gain over `reference` by the delta method.
 
     The noise of the data is assumed to have the same covariance at every decision, as in a location family. How it makes the
-    average loss fluctuate is measured on `draws` draws of a Gaussian of that covariance, or on the reservoir. `ridge` is how
-    much a prior added to the scatter of the decisions, and is removed again.
+    average loss fluctuate is measured on `draws` draws of a Gaussian of that covariance, or on the reservoir. No
+    prior is used.
     """
     d = belief.decision.shape[0]
     if belief.count <= d + 2:
@@ -62,22 +63,8 @@ def _estimated(
     reference: Array,
     draws: int,
 ) -> tuple[Array, ...]:
-    d = decision.shape[0]
-    effect, inverse = learner.without_ridge(belief)
-    noise = noise_covariance(learner, belief, d)
-
-    def spread_out(effect: Array) -> Array:
-        """The matrix (k, d) that an effect stands for."""
-        return jax.jacfwd(lambda theta: learner.shift(effect, theta))(jnp.zeros(d))
-
-    if not learner.structured:
-        errors = jnp.sqrt(jnp.outer(jnp.diag(noise), jnp.diag(inverse)))
-    else:
-        parts = jax.jacfwd(spread_out)(effect).reshape(noise.shape[0], d, effect.size)
-        if learner.overlap is not None:
-            parts = parts @ jnp.asarray(learner.overlap)
-        variances = jnp.einsum("kdp,kl,de,lep->p", parts, noise, inverse, parts)
-        errors = jnp.sqrt(variances).reshape(effect.shape)
+    fit = learner.unbiased(belief)
+    effect, errors = fit.regression.effect, _Errors.of(learner, fit)
 
     def risk(effect: Array) -> Array:
         return prediction.risk(belief, effect, decision)
@@ -92,21 +79,44 @@ def _estimated(
         count, filled = jnp.minimum(belief.count, size), jnp.arange(size) < belief.count
     results: list[Array] = []
     for value, losses in ((risk, at_decision), (gain, at_reference - at_decision)):
-        slope = spread_out(jax.grad(value)(effect))
-        variance = jnp.sum(slope * (noise @ slope @ inverse))  # due to the effect
+        variance = errors.variance(jax.grad(value)(effect))  # due to the effect
         results += [value(effect), jnp.sqrt(jnp.var(losses, where=filled) / count + variance)]
-    return (effect, errors, *results)
+    return (effect, errors.each(effect), *results)
 
 
-def noise_covariance(learner: LeastSquares, belief: Regression, dimension: int) -> Array:
+class _Errors(NamedTuple):
+    """The covariance of the numbers of an effect: noise (k, k) times inverse scatter (d, d), or (p, p) if it is structured."""
+
+    noise: Array | None
+    inverse: Array
+
+    @staticmethod
+    def of(learner: LeastSquares, fit: Fit) -> _Errors:
+        noise, known = noise_covariance(fit), fit.known
+        if isinstance(known, Rows):
+            return _Errors(noise, known.covariance[0] / known.noise[0])
+        scaled, rows = known.tensor / known.noise[:, None, None], np.asarray(known.moved)
+        mixed = jnp.tensordot(noise[rows][:, rows], scaled, 1)
+        middle = jnp.tensordot(mixed @ learner.cleaned(fit.regression).scatter, scaled, ((0, 2), (0, 2)))
+        return _Errors(None, known.covariance @ middle @ known.covariance)
+
+    def variance(self, slope: Array) -> Array:
+        """Of a function of the effect whose derivatives are these."""
+        if self.noise is None:
+            return slope.reshape(-1) @ self.inverse @ slope.reshape(-1)
+        return jnp.sum(slope * (self.noise @ slope @ self.inverse))
+
+    def each(self, effect: Array) -> Array:
+        """The standard error of each number."""
+        if self.noise is None:
+            return jnp.sqrt(jnp.diag(self.inverse)).reshape(effect.shape)
+        return jnp.sqrt(jnp.outer(jnp.diag(self.noise), jnp.diag(self.inverse)))
+
+
+def noise_covariance(fit: Fit) -> Array:
     """The covariance (k, k) of the noise that is left once the unmoved data have explained their part of it.
 
     Too small while there are fewer than d + 2 samples.
     """
-    covariance = belief.scatter / jnp.maximum(belief.count - 1.0 - dimension, 1.0)
-    left = jnp.eye(covariance.shape[0])
-    if learner.unmoved:
-        moved = np.ones(covariance.shape[0])
-        moved[list(learner.unmoved)] = 0.0
-        left = left.at[:, np.asarray(learner.unmoved)].add(-moved[:, None] * belief.lean)
-    return left @ covariance @ left.T
+    belief = fit.regression
+    return fit.left / jnp.maximum(belief.freedom - 1.0 - belief.decision.shape[0], 1.0)

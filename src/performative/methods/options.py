@@ -17,7 +17,7 @@ from performative.methods.primal_dual import PrimalDual
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import callable_node
 from performative.problem import Problem, with_dimension
-from performative.shifts import Shift, apply_effect, inverse_overlap, shift_tensor, unmoved
+from performative.shifts import Shift, apply_effect, require_distinct, shift_tensor, unmoved
 from performative.solvers.feasibility import require_feasible
 from performative.steps import Step
 from performative.validation import finite_array, matrix, positive, vector, whole
@@ -59,16 +59,25 @@ def feasible_parts(
 
 
 def regression_of(
-    shift: Shift | None, effect: Floats | None, dimension: int, reservoir: int, memory: Array | None = None
+    shift: Shift | None,
+    effect: Floats | None,
+    dimension: int,
+    reservoir: int,
+    memory: Array | None = None,
+    error: Floats | None = None,
+    signs: Floats | None = None,
 ) -> LeastSquares:
     """The regression of a dense effect or, with a `shift`, of a structured one, with the prior `effect`."""
     tensor = None if shift is None or effect is None else shift_tensor(shift, effect, dimension)
+    if tensor is not None:
+        require_distinct(tensor)
     return LeastSquares(
         shift=callable_node(apply_effect if shift is None else shift),
-        prior=None if effect is None else as_field(effect),
-        structured=shift is not None,
+        prior=as_field(effect),
+        error=as_field(error),
+        signs=as_field(signs),
+        tensor=as_field(tensor),
         unmoved=() if tensor is None else unmoved(tensor),
-        overlap=None if tensor is None else as_field(inverse_overlap(tensor)),
         reservoir=reservoir,
         memory=memory,
     )

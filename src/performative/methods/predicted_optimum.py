@@ -112,13 +112,13 @@ class PredictedOptimum:
         prediction = Prediction(self.problem.loss, self.learner.shift)
         if isinstance(state.belief, Unobserved):
             quadratic = prediction.pattern(samples.shape[1], self.normals) is not None
-            ridge = jnp.full(self.normals, self.ridge)
-            belief = self.learner.start(state.belief, decision, samples, not quadratic, ridge)
+            belief = self.learner.start(state.belief, decision, samples, not quadratic)
         else:
-            belief, _ = self.learner.update(state.belief, decision, samples)
-        model, effect = belief, belief.effect
+            belief = self.learner.update(state.belief, decision, samples)
+        fit = self.learner.fit(belief, self.learner.variances(belief, self.ridge))
+        model, effect = fit.regression, fit.regression.effect
         if self.draws:
-            model, effect = drawn(self.learner, belief, jax.random.fold_in(belief.key, state.round))
+            model, effect = drawn(fit, jax.random.fold_in(belief.key, state.round))
 
         def risk(theta: Array) -> Array:
             return prediction.risk(model, effect, theta)
@@ -128,7 +128,7 @@ class PredictedOptimum:
         # A predicted problem may be no problem at all, where hardly anything is known.
         solved = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(lam)) & (state.round >= self.design.count)
         theta, lam = jnp.where(solved, self.safety(self.problem, theta), today), jnp.where(solved, lam, 0.0)
-        return State(state.round + 1, theta, lam, belief)
+        return State(state.round + 1, theta, lam, fit.regression)
 
 
 _advance = jax.jit(PredictedOptimum._advance)

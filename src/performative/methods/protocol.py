@@ -82,8 +82,8 @@ class PlanningMethod(Method, Protocol):
     def learn(self, state: Any, decisions: Array, samples: Array) -> MethodState:
         """The state with the data of a round, and the old plan."""
 
-    def plans(self, round: Array) -> Array:
-        """Whether a plan follows the data of this round."""
+    def plans(self, round: Any) -> Any:
+        """Whether a plan follows the data of this round: a number, or an array of rounds, in NumPy or JAX."""
 
     def plan(self, state: Any) -> MethodState:
         """The state with a new plan."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,17 +14,18 @@ from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
 from performative.methods.options import memory_from, parts_of, regression_of
 from performative.methods.safe_primal_dual import SafePrimalDual
+from performative.moves import Moves
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
 from performative.past import Past, history_for
 from performative.planning import Planner
 from performative.problem import Problem, with_dimension
-from performative.safety import Pull, Safety
+from performative.safety import PreparedSafety, Pull, Safety
 from performative.sets import Box
 from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
-from performative.validation import finite_array, positive, whole
+from performative.validation import positive, read_only, shown, whole
 
 
 def safe_apda(
@@ -32,7 +34,7 @@ def safe_apda(
     start: ArrayLike | None = None,
     samples: int = 1,
     loss_budget: float | None = 1.0,
-    max_move: ArrayLike | None = None,
+    max_move: float | str | Sequence[float | str] | ArrayLike | None = None,
     deployments: int | None = None,
     deployments_per_round: int = 1,
     exploration: float = 1.0,
@@ -40,6 +42,8 @@ def safe_apda(
     safety: Safety | None = None,
     shift: Shift | None = None,
     effect: ArrayLike | None = None,
+    effect_error: ArrayLike | None = None,
+    signs: ArrayLike | None = None,
     history: Past | tuple[ArrayLike, ArrayLike] | None = None,
     reservoir: int = 500,
     forgetting: float = 1.0,
@@ -55,7 +59,8 @@ def safe_apda(
         samples: how many samples each deployment brings.
         loss_budget: how much may be lost in all against staying at the start, in multiples of one deployment's loss at the
             start, over the first thirty deployments; it grows like √t afterward. None for no limit.
-        max_move: how far a decision may be from the last one: a number for all coordinates, or one for each.
+        max_move: how far a decision may be from the last one: a number, a share of the last decision such as "5%", or a list
+            of them, one for each coordinate.
         deployments: how many there will be, if you know: the last ones then explore less.
         deployments_per_round: how many decisions are deployed side by side, each with its `samples`; all but the first explore.
         exploration: a factor on the worth of what a probe teaches.
@@ -64,7 +69,9 @@ def safe_apda(
         safety: `safety.Pull()`, the default, which runs inside the compiled loop, or `safety.Nearest()`, the Euclidean
             projection by cvxpy: closer, for live use.
         shift: the bilinear shift(effect, θ) of a structured effect; by default effect @ θ.
-        effect: Â₀, zero by default; needed with `shift`.
+        effect: what you expect the effect to be, Â₀; zero by default; needed with `shift`.
+        effect_error: how far off that may be, one standard deviation: a number, or one for each entry; nan where you cannot say.
+        signs: what you know of the signs of the effect, entry by entry: 1, -1, 0 for no effect at all, nan where you cannot say.
         history: past deployments, a `performative.Past`, or decisions (N, d) and samples (N, k), one for each. Base samples
             have decision 0. The first decision is the start all the same.
         reservoir: how many deployments are kept where the loss is not quadratic in the data.
@@ -90,20 +97,25 @@ def safe_apda(
     memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))
-    learner = regression_of(shift, effect, problem.d, size, memory)
-    begin = prepared.anchor if start is None else as_field(start)
-    moves = _moves(max_move, problem.d)
+    known = effect if shift is not None else None
+    error, sign = (
+        _entries(name, given, known, problem.d) for name, given in (("effect_error", effect_error), ("signs", signs))
+    )
+    _require_prior(effect, error, sign)
+    learner = regression_of(shift, effect, problem.d, size, memory, error, sign)
+    begin = _begin(problem, prepared, start)
+    moves = Moves.of(max_move, begin)
     return SafePrimalDual(
         problem=problem,
         learner=learner,
         planner=Planner(
-            as_field(_widths(problem, np.asarray(begin), moves)),
+            as_field(_widths(problem, begin, np.asarray(moves.absolute) + moves.relative * np.abs(begin))),
             as_field(np.float64(positive("exploration", exploration))),
         ),
         safety=prepared,
         budget=Budget(loss_budget),
-        start=begin,
-        max_move=as_field(moves),
+        start=as_field(begin),
+        max_move=moves,
         deployments=as_field(np.float64(np.inf if deployments is None else whole("deployments", deployments, 1))),
         history=None if history is None else _past(problem, learner, history),
         samples=samples,
@@ -111,14 +123,39 @@ def safe_apda(
     )
 
 
-def _moves(max_move: ArrayLike | None, dimension: int) -> Floats:
-    """How far each coordinate may move from one deployment to the next."""
-    if max_move is None:
-        return np.full(dimension, np.inf)
-    moves = finite_array("max_move", max_move)
-    if moves.shape not in ((), (dimension,)) or np.any(moves <= 0):
-        raise ValueError(f"`max_move` must be positive, one number or {dimension}, but got {max_move}")
-    return np.broadcast_to(moves, (dimension,)).astype(np.float64)
+@in_float64
+def _begin(problem: Problem, safety: PreparedSafety, start: Floats | None) -> Floats:
+    """The first decision: the start, made safe, or the anchor."""
+    return np.asarray(safety.anchor if start is None else safety(problem, jnp.asarray(start)))
+
+
+def _entries(name: str, given: ArrayLike | None, effect: Floats | None, dimension: int) -> Floats | None:
+    """What is known of each entry of an effect, as an array like a structured `effect`, or (k, d); nan where nothing is."""
+    if given is None:
+        return None
+    array = np.array(given, np.float64)
+    if effect is not None:
+        if array.shape not in ((), np.shape(effect)):
+            raise ValueError(f"`{name}` must have the shape {np.shape(effect)} of `effect`, but got {array.shape}")
+        return read_only(np.broadcast_to(array, np.shape(effect)).copy())
+    if array.ndim and (array.ndim != 2 or array.shape[1] != dimension):
+        raise ValueError(f"`{name}` must be a number or have shape (k, {dimension}), but got {array.shape}")
+    return read_only(array)
+
+
+def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | None) -> None:
+    if error is not None and (np.any(error <= 0) or np.any(np.isinf(error))):
+        raise ValueError(f"`effect_error` must be positive, or nan where you cannot say, but got {shown(error)}")
+    if signs is None:
+        return
+    if not np.all(np.isin(signs, (-1.0, 0.0, 1.0)) | np.isnan(signs)):
+        raise ValueError(f"`signs` must be -1, 0, 1, or nan where you cannot say, but got {shown(signs)}")
+    if signs.ndim == 0:
+        raise ValueError(f"`signs` must be given for every entry of the effect, but got {float(signs)}")
+    if (effect is not None and np.any(np.sign(effect) * signs < 0)) or (
+        effect is not None and np.any(effect[signs == 0] != 0)
+    ):
+        raise ValueError(f"`effect` must have the signs that `signs` says, but got {shown(effect)}")
 
 
 def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
@@ -151,11 +188,10 @@ def _past(problem: Problem, learner: LeastSquares, history: Past | tuple[ArrayLi
     """The history, checked against the problem, the effect and what the loss needs to know about the data."""
     past = history_for(problem, history)
     width = past.means.shape[1]
-    if learner.prior is not None:
-        theta = jax.ShapeDtypeStruct((problem.d,), np.float64)
-        (rows,) = jax.eval_shape(learner.shift, learner.prior, theta).shape
-        if rows != width:
-            raise ValueError(f"`history` must hold samples of {rows} numbers, like the effect's rows, but got {width}")
+    if learner.width not in (None, width):
+        raise ValueError(
+            f"`history` must hold samples of {learner.width} numbers, like the effect's rows, but got {width}"
+        )
     if past.rows is None and Prediction(problem.loss, learner.shift).pattern(width, problem.d) is None:
         raise ValueError(
             "`history` must hold single samples for a loss that is not quadratic in the data, but its rows are means of up to "

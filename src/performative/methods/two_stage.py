@@ -9,8 +9,8 @@ from jax import Array, lax
 from numpy.typing import ArrayLike
 
 from performative.estimators.base_samples import Base, BaseSamples
+from performative.estimators.moments import JointMoments
 from performative.estimators.protocol import Unobserved
-from performative.estimators.regression import JointMoments
 from performative.exploration import Around
 from performative.methods.options import feasible_parts, parts_of
 from performative.methods.protocol import State, checked

@@ -130,7 +130,9 @@ class Batch:
         self._shape = (variants, len(worlds))
         first = {name: int(_first_round(method)) for name, method in worlds[0][0].methods.items()}
         opening = tuple(name for name, round_ in first.items() if round_ == 0)
-        self._reached: tuple[int, Runs] = (1, self._begun(opening))  # one assignment: an interruption cannot split it
+        self._planning = {name: method for name, method in worlds[0][0].methods.items() if methods.plans_ahead(method)}
+        begun = self._planned(self._begun(opening), 0)
+        self._reached: tuple[int, Runs] = (1, begun)  # one assignment: an interruption cannot split it
 
     @property
     def round(self) -> int:
@@ -148,8 +150,19 @@ class Batch:
 
     def advance(self, stop: int) -> None:
         """Run the rounds before `stop` that have not been run."""
-        advanced = _compiled_advance()(self._world, self.runs, self._keys, self.round, stop)
-        self._reached = (stop, jax.block_until_ready(advanced))
+        rounds = np.arange(self.round, stop)
+        due = functools.reduce(np.logical_or, (method.plans(rounds) for method in self._planning.values()), rounds < 0)
+        for end in sorted({stop, *(rounds[due] + 1).tolist()}):
+            advanced = _compiled_advance()(self._world, self.runs, self._keys, self.round, end)
+            self._reached = (end, self._planned(advanced, end - 1))
+        jax.block_until_ready(self.runs)
+
+    def _planned(self, runs: Runs, t: int) -> Runs:
+        """The runs, with the plans that methods make after round t: a program of its own, compiled once."""
+        names = tuple(name for name, method in self._planning.items() if method.plans(t))
+        if not names:
+            return runs
+        return runs | _compiled_plan()(self._world, {name: runs[name] for name in names})
 
     def _begun(self, opening: tuple[str, ...]) -> Runs:
         """The runs after round 0, a few realizations at a time: a warm-up holds all its samples at once."""
@@ -213,7 +226,7 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
     warm = {name: runs[name] for name in opening}
     noise = jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1))
     opened = over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, _repeated(noise, variants))
-    return _settled(runs | _planned(world, opened, jnp.asarray(0)))
+    return _settled(runs | opened)
 
 
 @functools.partial(jax.jit, static_argnames="variants")
@@ -249,7 +262,7 @@ def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) 
         def body(offset: Array, runs: Runs) -> Runs:
             drawn = jax.tree.map(lambda rounds: lax.dynamic_index_in_dim(rounds, offset, keepdims=False), noise)
             one_round = over_lanes(functools.partial(_round, t=first + offset))
-            return _planned(world, one_round(world, runs, _repeated(drawn, variants)), first + offset)
+            return one_round(world, runs, _repeated(drawn, variants))
 
         return first + BLOCK, lax.fori_loop(0, jnp.minimum(stop - first, BLOCK), body, runs)
 
@@ -297,19 +310,23 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     return after
 
 
-def _planned(world: World, runs: Runs, t: Array) -> Runs:
-    """The runs, with the plans that methods make after round t; where none is due, nothing of a plan is computed."""
-    after = dict(runs)
-    for name, method in world.methods.items():
-        if name in runs and methods.plans_ahead(method):
+@functools.cache
+def _compiled_plan() -> Callable[..., Runs]:
+    return jax.jit(_plan, compiler_options=compiler_options())
 
-            def plan(run: Run, name: str = name) -> Run:
-                return over_lanes(lambda world, run: changed(run, state=world.methods[name].plan(run.state)))(
-                    world, run
-                )
 
-            after[name] = lax.cond(method.plans(t), plan, lambda run: run, runs[name])
-    return after
+def _plan(packed: Packed, runs: Runs) -> Runs:
+    """The runs with the plans of their methods."""
+
+    def planned(world: World, runs: Runs) -> Runs:
+        after = {}
+        for name, run in runs.items():
+            method = world.methods[name]
+            assert methods.plans_ahead(method)
+            after[name] = changed(run, state=method.plan(run.state))
+        return after
+
+    return over_lanes(planned)(packed.unpacked(), runs)
 
 
 def strays(method: Any) -> slice:

@@ -191,7 +191,7 @@ def believed(method: Method, state: MethodState, recent: Recent) -> Believed | N
     learned = method.structure(state) if isinstance(method, KnowsStructure) else None
     if learned is not None:
         return Believed(*learned, None, jnp.asarray(_misfit(learned, deployed)), count, sure, early)
-    learner = LeastSquares(callable_node(apply_effect), None, False, (), None, RESERVOIR, None)
+    learner = LeastSquares(callable_node(apply_effect), None, None, None, None, (), RESERVOIR, None)
     prediction = Prediction(problem.loss, learner.shift)
     decisions, samples, weights = recent.rows(memory)
     quadratic = prediction.pattern(samples.shape[1], decisions.shape[1]) is not None

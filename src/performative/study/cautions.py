@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from performative.estimators.regression import JointMoments
+from performative.estimators.moments import JointMoments
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.study.belief import Believed

@@ -33,6 +33,31 @@ def is_matrix(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 0 and all(map(is_row, value)) and len({*map(len, value)}) == 1
 
 
+def is_table(value: Any, fits: Callable[[float], bool] = lambda one: True) -> bool:
+    """Whether it is a list of rows of numbers that fit, nan among them if it does, all of one length."""
+    rows = isinstance(value, list) and len(value) > 0 and all(isinstance(row, list) and row for row in value)
+    return (
+        rows
+        and all(_is_number(one) or one != one for row in value for one in row)
+        and (len({*map(len, value)}) == 1 and all(fits(one) for row in value for one in row))
+    )
+
+
+def is_moves(value: Any) -> bool:
+    """Whether it is a list of limits on moves: numbers, or shares such as "5%"."""
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_move, value))
+
+
+def _is_move(value: Any) -> bool:
+    if not isinstance(value, str):
+        return _is_number(value) and value > 0
+    number, percent, rest = value.partition("%")
+    try:
+        return percent + rest == "%" and 0.0 < float(number) < math.inf
+    except ValueError:
+        return False
+
+
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
@@ -71,14 +96,28 @@ PositiveOrInfinite = Annotated[
 ]
 Row = Annotated[list[float], _kind("a list of finite numbers", is_row)]
 NumberOrRow = Annotated[float | list[float], _kind("a finite number or a list of them", _is_number, is_row)]
-PositiveOrRow = Annotated[
-    float | list[float],
+Move = Annotated[
+    float | str | list[float | str],
     _kind(
-        "a number > 0 or a list of them",
-        lambda value: all(_is_number(one) and one > 0 for one in (value if is_row(value) else [value])),
+        'a number > 0, a share such as "5%", or a list of them',
+        _is_move,
+        is_moves,
     ),
 ]
 Matrix = Annotated[list[list[float]], _kind("a list of rows of finite numbers, all of one length", is_matrix)]
+PositiveOrMatrix = Annotated[
+    float | list[list[float]],
+    _kind(
+        "a number > 0 or a list of rows of them, nan where it is not known",
+        lambda value: (_is_number(value) and value > 0) or is_table(value, lambda one: one > 0 or one != one),
+    ),
+]
+Signs = Annotated[
+    list[list[float]],
+    _kind(
+        "a list of rows of -1, 0, 1 or nan", lambda value: is_table(value, lambda one: one in (-1, 0, 1) or one != one)
+    ),
+]
 RowOrMatrix = Annotated[
     list[float] | list[list[float]], _kind("a list of finite numbers or of rows of them", is_row, is_matrix)
 ]
@@ -200,13 +239,15 @@ class _Method(Table):
 class _SafeApda(_Method):
     type: Literal["safe_apda"]  # type: ignore[assignment]
     loss_budget: PositiveOrInfinite = _optional
-    max_move: PositiveOrRow = _optional
+    max_move: Move = _optional
     deployments: Count = _optional
     deployments_per_round: Count = _optional
     exploration: Positive = _optional
     anchor: Row = _optional
     safety: Safety = _optional
     effect: Matrix = _optional
+    effect_error: PositiveOrMatrix = _optional
+    signs: Signs = _optional
     reservoir: Count = _optional
     forgetting: Share = _optional
 

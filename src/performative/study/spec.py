@@ -29,7 +29,7 @@ from performative.problem import Problem
 from performative.safety import Nearest, Pull, Safety
 from performative.solvers.feasibility import require_feasible
 from performative.study.identity import require_usable
-from performative.study.schema import TABLES, Spec, Table, all_keys, is_matrix, is_row
+from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
 from performative.validation import like, shown
 
 
@@ -166,7 +166,8 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
     lengths = [_Length("dimension", dimension, dimension)] if type(dimension) is int and dimension > 0 else []
     for key, part in parts.items():
         for name, value in part.items() if isinstance(part, dict) else ():
-            is_list = is_row(value) or is_matrix(value) or (name in ("lower", "upper") and isinstance(value, list))
+            is_bounds = name in ("lower", "upper") and isinstance(value, list)
+            is_list = is_bounds or is_row(value) or is_table(value) or is_moves(value)
             if name in _AS_LONG_AS_THE_DECISION and is_list:
                 lengths.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
     agreed = Counter(one.length for one in lengths).most_common(1)
@@ -280,7 +281,8 @@ def _message(error: Exception) -> str:
 _FILE = TypeAdapter(Spec)
 _BUILT_LATER = ("history", "method")
 _AS_LONG_AS_THE_DECISION = (
-    "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "max_move",
+    "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "effect_error",
+    "signs", "max_move",
 )  # fmt: skip
 _SAFETY: dict[str, Callable[[], Safety]] = {"pull": Pull, "nearest": Nearest}
 _BUILDERS: dict[str, Callable[..., Any]] = {

@@ -1,0 +1,119 @@
+"""What is known of an effect: estimates, how far off they may be, and what one more deployment would teach.
+
+Decisions are measured from the mean of those deployed so far, and `noise` is the variance of the mean of one deployment's data.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from performative.numerics import cholesky
+from performative.numerics.pytrees import changed, pytree
+
+
+@pytree()
+class Rows:
+    """Of a matrix (k, d): the estimates, a covariance (d, d) for each row, and the noise (k,)."""
+
+    effect: Array
+    covariance: Array
+    noise: Array
+
+    def scaled(self, widths: Array, misfit: Array, samples: int) -> Rows:
+        """The same with decisions in units of `widths`, errors widened by a `misfit`, and deployments of so many samples."""
+        covariance = misfit * self.covariance * widths[:, None] * widths
+        return Rows(self.effect * widths, covariance, misfit * self.noise / samples)
+
+    def total(self, slope: Array) -> Array:
+        """The covariance (d, d) of the sum of the rows, each times its slope."""
+        return jnp.tensordot(slope**2, self.covariance, 1)
+
+    def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
+        """By how much a deployment there lowers the trace of `inverse` times `total`."""
+        stretched = self.covariance @ along
+        gain = jnp.sum(stretched * (stretched @ inverse), axis=1)
+        return jnp.sum(slope**2 * gain / (self.noise + stretched @ along))
+
+    def noisy(self, slope: Array) -> Array:
+        """The variance of the noise in the sum of the rows, each times its slope."""
+        return jnp.sum(slope**2 * self.noise)
+
+    def ratio(self, along: Array, slope: Array) -> Array:
+        """The variance of what is predicted there over the noise, on average."""
+        return jnp.sum(slope**2 * ((self.covariance @ along) @ along)) / jnp.maximum(self.noisy(slope), 1e-300)
+
+    def after(self, along: Array) -> Rows:
+        """What is known once a deployment there is observed."""
+        stretched = self.covariance @ along
+        shrunk = stretched[:, :, None] * stretched[:, None, :] / (self.noise + stretched @ along)[:, None, None]
+        return changed(self, covariance=self.covariance - shrunk)
+
+    def variances(self, widths: Array) -> Array:
+        """Of the entries (k, d), with decisions in units of `widths`."""
+        return jnp.diagonal(self.covariance, axis1=1, axis2=2) * widths**2
+
+
+@pytree("moved")
+class Numbers:
+    """Of a structured effect: the matrix (k, d) that the estimates stand for, and the covariance (p, p) of its numbers.
+
+    `moved` are the r rows that the effect can move, `tensor` (r, p, d) makes them of the numbers, and `noise` (r,) is theirs.
+    """
+
+    effect: Array
+    covariance: Array
+    tensor: Array
+    noise: Array
+    moved: tuple[int, ...]
+
+    def scaled(self, widths: Array, misfit: Array, samples: int) -> Numbers:
+        """The same with decisions in units of `widths`, errors widened by a `misfit`, and deployments of so many samples."""
+        return Numbers(
+            self.effect * widths,
+            misfit * self.covariance,
+            self.tensor * widths,
+            misfit * self.noise / samples,
+            self.moved,
+        )
+
+    def total(self, slope: Array) -> Array:
+        """The covariance (d, d) of the sum of the rows, each times its slope."""
+        mixed = self._mixed(slope)
+        return mixed.T @ self.covariance @ mixed
+
+    def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
+        """By how much a deployment there lowers the trace of `inverse` times `total`."""
+        stretched, inner = self._seen(along)
+        across = self._mixed(slope).T @ stretched
+        return jnp.sum((across.T @ inverse @ across) * cholesky.inverse(inner))
+
+    def noisy(self, slope: Array) -> Array:
+        """The variance of the noise in the sum of the rows that move, each times its slope."""
+        return jnp.sum(slope[jnp.asarray(self.moved)] ** 2 * self.noise)
+
+    def ratio(self, along: Array, slope: Array) -> Array:
+        """The variance of what is predicted there over the noise, on average."""
+        _, inner = self._seen(along)
+        weights = slope[jnp.asarray(self.moved)] ** 2 * self.noise
+        return jnp.sum(weights * (jnp.diag(inner) - 1.0)) / jnp.maximum(self.noisy(slope), 1e-300)
+
+    def after(self, along: Array) -> Numbers:
+        """What is known once a deployment there is observed."""
+        stretched, inner = self._seen(along)
+        return changed(self, covariance=self.covariance - stretched @ cholesky.inverse(inner) @ stretched.T)
+
+    def variances(self, widths: Array) -> Array:
+        """Of the entries (k, d), with decisions in units of `widths`; 0 of those that cannot move."""
+        moved = jnp.sum((self.covariance @ self.tensor) * self.tensor, axis=1) * widths**2
+        return jnp.zeros_like(self.effect).at[jnp.asarray(self.moved)].set(moved)
+
+    def _mixed(self, slope: Array) -> Array:
+        """How the sum of the rows, each times its slope, is made of the numbers: (p, d)."""
+        return jnp.tensordot(slope[jnp.asarray(self.moved)], self.tensor, 1)
+
+    def _seen(self, along: Array) -> tuple[Array, Array]:
+        """Covariances of the numbers with what is predicted there, in units of the noise, and 1 plus those of the latter."""
+        rows = (self.tensor @ along) / jnp.sqrt(self.noise)[:, None]
+        stretched = self.covariance @ rows.T
+        return stretched, jnp.eye(len(self.moved)) + rows @ stretched

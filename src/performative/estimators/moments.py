@@ -1,0 +1,78 @@
+"""Moments of decisions and of the data that they brought: all that least squares of Z on (1, x) needs to know."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from performative.numerics.arrays import Floats
+from performative.numerics.pytrees import pytree
+
+Numbers = Array | Floats
+
+
+@pytree()
+class JointMoments:
+    """Moments of decisions x and their data z: the count, both means, the scatter of x (d, d) and Σ(z − z̄)(x − x̄)ᵀ (k, d).
+
+    >>> import numpy as np
+    >>> import performative as pf
+    >>> decisions = np.array([[0.0], [1.0], [2.0]])
+    >>> moments = pf.estimators.JointMoments.of(decisions, 5.0 - 3.0 * decisions)
+    >>> moments.effect(ridge=0.0).tolist()
+    [[-3.0]]
+    """
+
+    count: Array
+    decision: Array
+    data: Array
+    scatter: Array
+    cross: Array
+
+    @staticmethod
+    def of(decisions: Numbers, samples: Numbers, weights: Numbers | None = None) -> JointMoments:
+        """The moments of decisions (n, d) and samples (n, k), paired row by row, in NumPy or JAX."""
+        xp = decisions.__array_namespace__()
+        w = xp.ones(decisions.shape[0]) if weights is None else weights
+        count = xp.sum(w)
+        share = w[:, None] / count
+        center, mean = xp.sum(share * decisions, axis=0), xp.sum(share * samples, axis=0)
+        apart, moved = decisions - center, samples - mean
+        return JointMoments(count, center, mean, (w[:, None] * apart).T @ apart, (w[:, None] * moved).T @ apart)
+
+    @staticmethod
+    def at(decision: Array, samples: Array) -> JointMoments:
+        """The moments of samples (n, k) that were all observed at one decision, so both scatters are zero."""
+        (n, k), d = samples.shape, decision.shape[0]
+        means = decision + jnp.zeros(d), jnp.mean(samples, axis=0)
+        return JointMoments(jnp.asarray(n * 1.0), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
+
+    def with_samples(self, decision: Array, samples: Array) -> JointMoments:
+        """The moments after n more samples (n, k) were observed at a decision."""
+        return self.with_mean(decision, jnp.mean(samples, axis=0), samples.shape[0])
+
+    def with_mean(self, decision: Array, mean: Array, n: Array | int) -> JointMoments:
+        """The moments after n more samples of this mean (k,) were observed at a decision."""
+        total = self.count + n
+        apart, moved = decision - self.decision, mean - self.data
+        weight = self.count * n / total
+        return JointMoments(
+            count=total,
+            decision=self.decision + apart * (n / total),
+            data=self.data + moved * (n / total),
+            scatter=self.scatter + weight * apart[:, None] * apart[None, :],
+            cross=self.cross + weight * moved[:, None] * apart[None, :],
+        )
+
+    def effect(self, ridge: Array | float, tensor: Array | None = None) -> Array:
+        """Â (k, d), or the numbers (p,) of a structured effect whose shift is the `tensor` (k, p, d)."""
+        xp = self.scatter.__array_namespace__()
+        scatter = self.scatter + ridge * xp.eye(self.scatter.shape[0])
+        if tensor is None:
+            return xp.linalg.solve(scatter, self.cross.T).T
+        normal = jnp.einsum("kpd,de,kqe->pq", tensor, scatter, tensor)
+        return jnp.linalg.solve(normal, jnp.einsum("kpd,kd->p", tensor, self.cross))
+
+    def residuals(self, decisions: Numbers, samples: Numbers, effect: Numbers) -> Numbers:
+        """What z̄ + A(x − x̄) leaves of samples (n, k) observed at decisions (n, d)."""
+        return (samples - self.data) - (decisions - self.decision) @ effect.T

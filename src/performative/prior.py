@@ -1,0 +1,134 @@
+"""What a careful decision-maker expects of an effect before the data say more: in units of the data, and of the range.
+
+The mean of a datum is expected to change by a multiple of its size across a coordinate's range: by more for the coordinate that
+the loss weighs it with (its own price) than for the others.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from performative.estimators.known import Numbers, Rows
+from performative.estimators.regression import LeastSquares, Regression
+from performative.numerics.pytrees import changed, pytree
+from performative.problem import Problem
+from performative.sets import Box
+
+OWN, OTHERS, ALIKE = 1.5, 0.3, 1.0
+"""By how much the mean of a datum may change across a coordinate's range, in multiples of its size: the coordinate that the loss
+weighs it with, the others, and any where the loss weighs it with none in particular. One standard deviation of the prior."""
+
+
+@pytree()
+class Prior:
+    """The prior of an effect (k, d).
+
+    `widths` (d,) are those of the range, and `own` (k, d) marks the coordinate that the loss weighs each datum with. `squares`
+    are the variances of own entries and of the others, as shares of a datum's mean square, across a width. `bend` is the
+    curvature of the risk that all of this leads to expect.
+    """
+
+    widths: Array
+    own: Array
+    squares: Array
+    bend: Array
+
+    @staticmethod
+    def unknown(widths: Array) -> Prior:
+        """Before there are data."""
+        return Prior(jnp.asarray(widths), jnp.zeros((0, jnp.size(widths))), jnp.ones(2), jnp.zeros(()))
+
+    @staticmethod
+    def of(
+        problem: Problem, learner: LeastSquares, widths: Array, belief: Regression, decision: Array, samples: Array
+    ) -> Prior:
+        """What the loss and the first samples (n, k), at a decision, lead to expect."""
+        widths = _own_widths(problem, widths, decision, samples)
+        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.data) * widths
+        mixed = jnp.where(jnp.isfinite(mixed), jnp.abs(mixed), 0.0)
+        most = jnp.max(mixed, axis=1, keepdims=True)
+        own = ((mixed == most) & (most > 0.5 * jnp.sum(mixed, axis=1, keepdims=True))).astype(jnp.float64)
+        if learner.structured:
+            own = jnp.zeros_like(own)
+        bend = jnp.mean(jnp.sum(mixed * jnp.sqrt(belief.size)[:, None], axis=0))
+        return Prior(widths, own, _first_squares(own), bend)
+
+    def variances(self, learner: LeastSquares, belief: Regression) -> Array:
+        """Of the entries (k, d) of the effect, or of the numbers (p,) of a structured one; what the user knows goes first."""
+        share = self.own * self.squares[0] + (1.0 - self.own) * self.squares[1]
+        variances = share * belief.size[:, None] / self.widths**2
+        if learner.tensor is not None:
+            variances = learner.of_numbers(variances)
+        if learner.error is not None:
+            error = _like(learner.error, variances)
+            variances = jnp.where(jnp.isnan(error), variances, error**2)
+        if learner.signs is not None:
+            variances = jnp.where(_like(learner.signs, variances) == 0, 0.0, variances)
+        return variances
+
+    def grown(self, learner: LeastSquares, belief: Regression, known: Rows | Numbers) -> Prior:
+        """The prior with squares as large as the estimates say, at least the first guess.
+
+        Each is the mean of what the entries' squares are expected to be (an EM step of empirical Bayes), and so it grows from
+        plan to plan until it fits. Entries that the user knows something of are left out.
+        """
+        expected = jnp.zeros_like(known.effect)
+        free = jnp.ones_like(known.effect)
+        if learner.tensor is not None:
+            free = jnp.any(jnp.asarray(learner.tensor) != 0, axis=1).astype(jnp.float64)
+            expected = jnp.tensordot(jnp.asarray(learner.tensor), jnp.ravel(jnp.asarray(learner.prior)), ((1,), (0,)))
+        else:
+            if learner.prior is not None:
+                expected = jnp.asarray(learner.prior)
+            if learner.error is not None:
+                free = free * jnp.isnan(jnp.asarray(learner.error))
+            if learner.signs is not None:
+                free = free * (jnp.asarray(learner.signs) != 0)
+        size = jnp.maximum(belief.size, 1e-300)[:, None]
+        squares = ((known.effect - expected) ** 2 * self.widths**2 + known.variances(self.widths)) / size
+
+        def average(where: Array) -> Array:
+            return jnp.sum(where * squares) / jnp.maximum(jnp.sum(where), 1.0)
+
+        seen = jnp.stack([average(free * self.own), average(free * (1.0 - self.own))])
+        return changed(self, squares=jnp.maximum(_first_squares(self.own), seen))
+
+    def relative(self, belief: Regression, samples: int) -> Array:
+        """The noise of a deployment over the weakest effects that are expected across the range, both squared, on average."""
+        size = belief.size
+        share = jnp.where(size > 0, belief.noise / jnp.where(size > 0, size, 1.0), 0.0)
+        return jnp.maximum(jnp.mean(share), 1e-9) / (samples * self.squares[1])
+
+
+def _like(known: Array, variances: Array) -> Array:
+    """What is known of each entry: one number for all, or one for each."""
+    numbers = jnp.asarray(known)
+    return jnp.broadcast_to(numbers, variances.shape) if numbers.ndim == 0 else numbers.reshape(variances.shape)
+
+
+def _first_squares(own: Array) -> Array:
+    """The variances before anything is known of the effect: of own entries, and of the others."""
+    others = jnp.where(jnp.any(own > 0), OTHERS, ALIKE)
+    return jnp.stack([jnp.maximum(OWN, others), others]) ** 2
+
+
+def _own_widths(problem: Problem, widths: Array, decision: Array, samples: Array) -> Array:
+    """The widths of Θ, or those over which the loss's own curvature changes it by as much as it is, if they are smaller.
+
+    Where neither has any, the size of the decision, or 1.
+    """
+    losses = jax.vmap(problem.loss, (None, 0))
+
+    def mean(theta: Array) -> Array:
+        return jnp.mean(losses(theta, samples))
+
+    curvature = jnp.diag(jax.hessian(mean)(decision))
+    if not isinstance(problem.decisions, Box):
+        curvature = jnp.full_like(curvature, jnp.mean(curvature))
+    size = jnp.mean(jnp.abs(losses(decision, samples)))
+    bent = jnp.isfinite(curvature) & (curvature > 0) & (size > 0)
+    length = jnp.sqrt(2.0 * size / jnp.where(bent, curvature, 1.0))
+    widths = jnp.where(bent, jnp.minimum(widths, 2.0 * length), widths)
+    return jnp.where(jnp.isfinite(widths), widths, jnp.where(decision != 0.0, jnp.abs(decision), 1.0))
