@@ -55,6 +55,8 @@ def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numb
         assert "risk now     too early, 2 more deployments" in str(status)
         assert status.plain()["now"]["risk"] is None
         assert status.plain()["now"]["reason"] == "too early, 2 more deployments"
+        run(study, 3)
+        assert study.status().now.reason == "too early, 1 more deployment"
         run(study, 5)
         status = study.status()
         assert status.effect_error is not None
