@@ -14,6 +14,7 @@ from performative.estimators.regression import JointMoments
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
 from performative.numerics.randomness import new_key
+from performative.simulation import engine
 
 
 def loss_in_units(a, b, c, theta, z):
@@ -50,10 +51,15 @@ def test_units_do_not_matter(theta_unit, z_unit, loss_unit):
     assert np.std(plain.every, axis=0).min() > 0.05  # it does move
 
 
+def simulated(**options):
+    problem, environment = small()
+    return pf.simulate({"safe": pf.safe_apda(problem)}, environment, rounds=12, realizations=1, seed=3, **options)
+
+
 def test_simulation_agrees_with_asking_and_telling_by_hand():
     problem, environment = small()
     method = pf.safe_apda(problem)
-    runs = pf.simulate({"safe": method}, environment, rounds=12, realizations=1, seed=3)
+    runs = simulated()
     with precise():
         root = jax.random.fold_in(new_key(3), 0)
         state = method.init(jax.random.fold_in(root, 0))
@@ -66,6 +72,27 @@ def test_simulation_agrees_with_asking_and_telling_by_hand():
     np.testing.assert_allclose(
         runs["decision"].isel({"algorithm": 0, "realization": 0, "t": -1}), before.decision, atol=1e-9
     )
+
+
+def test_a_simulation_that_is_interrupted_before_its_first_plan_or_later_goes_on_to_the_same_bits(
+    tmp_path, monkeypatch
+):
+    advance, calls = engine.Batch.advance, []
+
+    def interrupted(self, stop):
+        calls.append(self.round)
+        if len(calls) in (1, 4):
+            raise KeyboardInterrupt
+        advance(self, stop)
+
+    monkeypatch.setattr(engine.Batch, "advance", interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            simulated(checkpoint=tmp_path, chunk=3)
+    resumed = simulated(checkpoint=tmp_path, chunk=3)
+    assert calls[:2] == [1, 1]  # the first one again
+    assert calls[4] == calls[3] > 1
+    np.testing.assert_array_equal(resumed["decision"], simulated()["decision"])
 
 
 @pytest.mark.slow

@@ -129,8 +129,9 @@ class Batch:
         self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
         self._shape = (variants, len(worlds))
         first = {name: int(_first_round(method)) for name, method in worlds[0][0].methods.items()}
-        opening = tuple(name for name, round_ in first.items() if round_ == 0)
-        self._reached: tuple[int, Runs] = (1, self._begun(opening))  # one assignment: an interruption cannot split it
+        self._opening = tuple(name for name, round_ in first.items() if round_ == 0)
+        # One assignment: an interruption cannot split it.
+        self._reached: tuple[int, Runs] = (1, self._begun(self._opening))
 
     @property
     def round(self) -> int:
@@ -147,12 +148,13 @@ class Batch:
         self._reached = (round, runs)
 
     def advance(self, stop: int) -> None:
-        """Run the rounds before `stop` that have not been run."""
-        advanced = _compiled_advance()(self._world, self.runs, self._keys, self.round, stop)
+        """Run the rounds before `stop` that have not been run, after the plans that follow round 0."""
+        start = 0 if self.round == 1 else self.round
+        advanced = _compiled_advance()(self._world, self.runs, self._keys, start, stop, self._opening)
         self._reached = (stop, jax.block_until_ready(advanced))
 
     def _begun(self, opening: tuple[str, ...]) -> Runs:
-        """The runs after round 0, a few realizations at a time: a warm-up holds all its samples at once."""
+        """The runs after round 0 and before its plans, a few realizations at a time: a warm-up holds all its samples at once."""
         variants, realizations = self._shape
         few = max(size for size in range(1, FEW + 1) if realizations % size == 0)
         pieces = []
@@ -196,7 +198,7 @@ def _first_round(method: Method) -> Array:
 
 @functools.partial(jax.jit, static_argnames=("variants", "opening"))
 def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...]) -> Runs:
-    """Initial states, and round 0 for the methods that open with a warm-up."""
+    """Initial states, and round 0 for the methods that open with a warm-up; its plans are left to `_rounds`."""
     world = packed.unpacked()
 
     def begin(world: World, key: Array) -> Runs:
@@ -213,7 +215,7 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
     warm = {name: runs[name] for name in opening}
     noise = jax.tree.map(lambda rounds: rounds[0], _noise(keys, *_needs(world, warm), jnp.zeros(1, int), once=1))
     opened = over_lanes(functools.partial(_round, t=jnp.asarray(0)))(world, warm, _repeated(noise, variants))
-    return _settled(runs | _planned(world, opened, jnp.asarray(0)))
+    return _settled(runs | opened)
 
 
 @functools.partial(jax.jit, static_argnames="variants")
@@ -234,13 +236,18 @@ def _settled(runs: Runs) -> Runs:
 
 @functools.cache
 def _compiled_advance() -> Callable[..., Runs]:
-    return jax.jit(_rounds, compiler_options=compiler_options())
+    return jax.jit(_rounds, static_argnames="opening", compiler_options=compiler_options())
 
 
-def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) -> Runs:
-    """Rounds start, …, stop−1. The bounds are numbers of the compiled program, so any chunk runs the same code."""
+def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array, opening: tuple[str, ...]) -> Runs:
+    """Rounds start, …, stop−1. The bounds are numbers of the compiled program, so any chunk runs the same code.
+
+    Round 0 has been run, and only the plans that follow it are made here: a plan takes long to compile, so it is in one program.
+    """
     world = packed.unpacked()
     needs, variants = _needs(world, runs), count_lanes(runs) // keys.shape[0]
+    plans = any(map(methods.plans_ahead, world.methods.values()))
+    start = start if plans else jnp.maximum(start, 1)
 
     def block(carry: tuple[Array, Runs]) -> tuple[Array, Runs]:
         first, runs = carry
@@ -248,8 +255,14 @@ def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) 
 
         def body(offset: Array, runs: Runs) -> Runs:
             drawn = jax.tree.map(lambda rounds: lax.dynamic_index_in_dim(rounds, offset, keepdims=False), noise)
-            one_round = over_lanes(functools.partial(_round, t=first + offset))
-            return _planned(world, one_round(world, runs, _repeated(drawn, variants)), first + offset)
+            t = first + offset
+
+            def play(runs: Runs) -> Runs:
+                return over_lanes(functools.partial(_round, t=t))(world, runs, _repeated(drawn, variants))
+
+            if not plans:
+                return play(runs)
+            return _planned(world, lax.cond(t > 0, play, lambda runs: runs, runs), t, opening)
 
         return first + BLOCK, lax.fori_loop(0, jnp.minimum(stop - first, BLOCK), body, runs)
 
@@ -297,8 +310,11 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     return after
 
 
-def _planned(world: World, runs: Runs, t: Array) -> Runs:
-    """The runs, with the plans that methods make after round t; where none is due, nothing of a plan is computed."""
+def _planned(world: World, runs: Runs, t: Array, opening: tuple[str, ...]) -> Runs:
+    """The runs, with the plans that methods make after round t; where none is due, nothing of a plan is computed.
+
+    Round 0 is that of the `opening` methods alone.
+    """
     after = dict(runs)
     for name, method in world.methods.items():
         if name in runs and methods.plans_ahead(method):
@@ -308,7 +324,8 @@ def _planned(world: World, runs: Runs, t: Array) -> Runs:
                     world, run
                 )
 
-            after[name] = lax.cond(method.plans(t), plan, lambda run: run, runs[name])
+            due = method.plans(t) & ((t > 0) | (name in opening))
+            after[name] = lax.cond(due, plan, lambda run: run, runs[name])
     return after
 
 
