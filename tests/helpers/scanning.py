@@ -91,7 +91,7 @@ def _scan(method, environment, keys, rounds):
         return tell(state, decisions, samples), (state.decision, (decisions, samples))
 
     def planned(state, given):
-        """A round and its plan; of round 0, which has been played, the plan alone: it takes long to compile, so it is here once."""
+        """A round and its plan; of round 0, which has been played, the plan alone: it takes long to compile, here once."""
         t, normals = given
         played = jax.eval_shape(play, state, normals)[1]
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), played)
