@@ -224,6 +224,19 @@ def test_the_cells_of_the_first_deployments_say_what_was_lost_against_staying(mo
     assert set(first_hundred.read()) == set(cells.values())
 
 
+def test_every_part_of_the_ablation_can_be_taken_away(monkeypatch):
+    """The constants are where they are looked for, and the options are those of the method."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import ablation
+
+    for name, part in ablation.PARTS.items():
+        now = {key: getattr(module, key) for key in part.constants for module in ablation.holders(key)}
+        assert now != part.constants or not part.constants, name
+        pf.safe_apda(pf.Problem(pf.losses.Revenue(), pf.Box([0.0], [1.0])), **part.options)
+    with pytest.raises(AttributeError, match="`NOWHERE` must be a constant of one of performative"):
+        ablation.holders("NOWHERE")
+
+
 def test_the_solution_shown_is_the_one_that_is_found():
     code, shown = re.findall(r"```(?:python)?\n(.*?)```", (ROOT / "docs" / "solutions.md").read_text(), re.DOTALL)[:2]
     names = {}
