@@ -14,10 +14,9 @@ import jax
 import numpy as np
 
 import performative as pf
-from benchmarks.markets import STORE_DAYS, Floats, Live, Markets, Policy, play
+from benchmarks.markets import KINDS, STORE_DAYS, Floats, Live, Markets, Policy, play
 from performative.study import belief
 
-KINDS = ("linear", "logit", "quadratic")
 MARKS = (10, 30, 100)
 QUANTITIES = ("risk now", "gain over the start", "risk at the optimum")
 
@@ -65,10 +64,15 @@ class Claim(NamedTuple):
 
 
 def claims(
-    kind: str, count: int, marks: Sequence[int] = MARKS, seed: int = 0, samples: int = STORE_DAYS
+    kind: str,
+    count: int,
+    marks: Sequence[int] = MARKS,
+    seed: int = 0,
+    market_seed: int = 0,
+    samples: int = STORE_DAYS,
 ) -> Iterator[Claim]:
-    """What the status claims in some markets of one kind, after so many weeks."""
-    markets = Markets.of(kind, count=count, seed=seed)
+    """What the status claims in some markets of one kind, after so many weeks; `seed` is that of the sales."""
+    markets = Markets.of(kind, count=count, seed=market_seed)
     method = pf.safe_apda(markets.problem, start=markets.today, samples=samples)
     best = markets.best_profit()
     today = markets.profit(np.tile(markets.today, (count, 1)))
@@ -105,11 +109,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--markets", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--market-seed", type=int, default=0, help="other markets than those of the documentation")
+    parser.add_argument("--seed", type=int, default=0, help="other sales in the same markets")
     asked = parser.parse_args()
     print("| demand | weeks | claim | holds | width | too early | extrapolates |\n|---|---|---|---|---|---|---|")
     for kind in asked.kinds:
-        made = list(claims(kind, asked.markets, seed=asked.seed))
+        made = list(claims(kind, asked.markets, seed=asked.seed, market_seed=asked.market_seed))
         for weeks in MARKS:
             for quantity in QUANTITIES:
                 all_of = [one for one in made if (one.quantity, one.weeks) == (quantity, weeks)]

@@ -4,11 +4,14 @@
 docs/first_hundred.md and says how long it took. `make compare` runs it, too.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +32,34 @@ BAYESIAN = {"problems": ("revenue", "spam", "newsvendor"), "horizons": (30, 100)
 """Where Bayesian optimization is run: it fits a Gaussian process at every deployment, on the host."""
 
 
+class Cell(NamedTuple):
+    """One method in one line of the tables, as it is stored; a number that is not finite is None.
+
+    `mean` is the regret per deployment and `error` half the width of its 95% interval; `broke` says whether a deployed decision
+    violates a constraint or leaves Θ, `unbeaten` whether no method that must learn has less regret by a paired test, and `bold`
+    the same among those of them that broke nothing. `against_staying` is the sum over all deployments of PR − PR(start), and
+    `furthest_behind` the most that this ever was, both over PR(start) − PR(θ_PO), what one deployment loses at the start.
+    """
+
+    problem: str
+    samples: int
+    start: str
+    deployments: int
+    method: str
+    mean: float | None
+    error: float | None
+    broke: bool = False
+    unbeaten: bool = False
+    bold: bool = False
+    against_staying: float | None = None
+    furthest_behind: float | None = None
+
+    @property
+    def line(self):
+        """The line of the table, without its start."""
+        return self.problem, self.samples, self.deployments
+
+
 def methods(dimension):
     """The methods that are run; `confidence` in one dimension alone: it computes the losses of all arms on all samples."""
     from performative.comparison.contenders import CONTENDERS
@@ -37,7 +68,7 @@ def methods(dimension):
 
 
 def measured(task):
-    """All methods on one problem with one number of samples: the cells of the table, by start, horizon and method.
+    """All methods on one problem with one number of samples.
 
     The horizons share what is compiled, since steps and probes are numbers of the programs.
     """
@@ -45,7 +76,7 @@ def measured(task):
 
     name, samples = task
     case = problems.get(name)
-    cells = {start: {} for start in STARTS}
+    cells = []
     for start in STARTS:
         for horizon in HORIZONS:
             found = comparison.compare(
@@ -57,50 +88,41 @@ def measured(task):
                 realizations=REALIZATIONS,
                 progress=False,
             )
-            cells[start][str(horizon)] = cells_of(found.results[name])
-    return {"problem": name, "samples": samples, "starts": cells}
+            cells += cells_of(found.results[name], name, samples, start, horizon)
+    return cells
 
 
-def cells_of(dataset):
-    """By method: regret per deployment, whether it broke constraints, its ranks, and what it lost against staying.
-
-    `rank` is among all methods that must learn, `fair_rank` among those of them that broke nothing. `against_staying` is the
-    sum over all deployments of PR − PR(start), and `furthest_behind` the most that this ever was, both over PR(start) − PR(θ_PO),
-    what one deployment loses at the start.
-    """
+def cells_of(dataset, *line):
+    """The cells of one line of the tables: its problem, samples, start and deployments, and what each method did."""
     from performative.comparison import ranking
 
     rows = {row.method: row for row in ranking(dataset)}
     learning = [name for name in dataset.algorithm.values.tolist() if name not in TOLD]
     fair = [name for name in learning if not rows[name].broke]
-    ranks = {row.method: row.rank for row in ranking(dataset.sel(algorithm=learning))}
-    fair_ranks = {row.method: row.rank for row in ranking(dataset.sel(algorithm=fair))}
+    unbeaten, bold = (
+        {row.method for row in ranking(dataset.sel(algorithm=among)) if row.rank == 1} for among in (learning, fair)
+    )
     stays = rows["stay"].deployed_regret[0]
     mean = dataset["deployed_regret"].mean("realization")
     behind = dataset["deployments"] * (mean - stays) / stays
-    cells = {}
+    cells = []
     for name, row in rows.items():
         path = behind.sel(algorithm=name).values
         path = path[np.isfinite(path)]
-        cells[name] = {
-            "regret": finite(row.deployed_regret[0]),
-            "half": finite(row.deployed_regret[1]),
-            "broke": row.broke,
-            "rank": ranks.get(name),
-            "fair_rank": fair_ranks.get(name),
-            "against_staying": finite(path[-1]) if len(path) else None,
-            "furthest_behind": finite(max(0.0, path.max())) if len(path) else None,
-        }
+        numbers = (*row.deployed_regret, *((path[-1], max(0.0, path.max())) if len(path) else (np.nan, np.nan)))
+        regret, half, against, furthest = map(stored, numbers)
+        flags = row.broke, name in unbeaten, name in bold
+        cells.append(Cell(*line, name, regret, half, *map(bool, flags), against, furthest))
     return cells
 
 
-def finite(number):
-    """The number, or None if it is not finite."""
-    return float(number) if np.isfinite(number) else None
+def stored(number):
+    """The number with eight digits, or None if it is not finite."""
+    return float(f"{number:.8g}") if np.isfinite(number) else None
 
 
 def searched(task):
-    """Bayesian optimization on one problem with one number of samples: mean regret per deployment, by horizon."""
+    """Bayesian optimization on one problem with one number of samples, from the first of the starts."""
     from performative import problems
     from performative.comparison.contenders import start_of
 
@@ -110,13 +132,12 @@ def searched(task):
     last, runs = max(BAYESIAN["horizons"]), range(BAYESIAN["realizations"])
     paths = [bayesian.deployed(case, start, last, samples, run) for run in runs]
     regrets = np.array([[case.risk(point) - case.optimum.risk for point in path] for path in paths])
-    means = {horizon: regrets[:, :horizon].mean(axis=1) for horizon in BAYESIAN["horizons"]}
-    spread = {horizon: 2.776 * np.std(values, ddof=1) / np.sqrt(len(values)) for horizon, values in means.items()}
-    return {
-        "problem": name,
-        "samples": samples,
-        "cells": {str(h): {"regret": float(v.mean()), "half": float(spread[h])} for h, v in means.items()},
-    }
+    cells = []
+    for horizon in BAYESIAN["horizons"]:
+        means = regrets[:, :horizon].mean(axis=1)
+        half = 2.776 * np.std(means, ddof=1) / np.sqrt(len(means))
+        cells.append(Cell(name, samples, STARTS[0], horizon, "bayesian", stored(means.mean()), stored(half)))
+    return cells
 
 
 def run(task):
@@ -124,14 +145,41 @@ def run(task):
     kind, *rest = task
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return kind, (measured if kind == "measured" else searched)(tuple(rest))
+        return (measured if kind == "measured" else searched)(tuple(rest))
 
 
-def columns(results, start):
+def write(cells):
+    """One line of the file for each cell, in the order of the tables."""
+    from performative import problems
+
+    order = list(problems.names())
+    cells = sorted(
+        cells, key=lambda cell: (order.index(cell.problem), cell.samples, STARTS.index(cell.start), *cell[3:5])
+    )
+    lines = ",\n".join(json.dumps(cell) for cell in cells)
+    PATH.write_text(f'{{"columns": {json.dumps(Cell._fields)},\n"cells": [\n{lines}\n]}}\n')
+
+
+def read():
+    """What `write` wrote."""
+    content = json.loads(PATH.read_text())
+    return [Cell(**dict(zip(content["columns"], row, strict=True))) for row in content["cells"]]
+
+
+def lines_of(cells, start):
+    """By line of the table, the cells by method."""
+    lines = {}
+    for cell in cells:
+        if cell.start == start:
+            lines.setdefault(cell.line, {})[cell.method] = cell
+    return lines
+
+
+def columns(cells, start):
     """The methods that ran from a start, those that must learn first."""
     from performative.comparison.contenders import CONTENDERS
 
-    ran = {name for part in results["parts"] for cells in part["starts"][start].values() for name in cells}
+    ran = {cell.method for cell in cells if cell.start == start}
     learning = [name for name in CONTENDERS if name in ran and name not in TOLD]
     return learning + [name for name in CONTENDERS if name in ran and name in TOLD]
 
@@ -140,57 +188,49 @@ def shown(cell):
     """A cell of the table of regrets."""
     if cell is None:
         return "–"
-    text = "not finite" if cell["regret"] is None else f"{cell['regret']:.2g}"
-    return (f"**{text}**" if cell["fair_rank"] == 1 else text) + ("†" if cell["broke"] else "")
+    text = "not finite" if cell.mean is None else f"{cell.mean:.2g}"
+    return (f"**{text}**" if cell.bold else text) + ("†" if cell.broke else "")
 
 
 def gained(cell):
     """A cell of the table of losses against staying."""
-    if cell is None or cell["against_staying"] is None:
+    if cell is None or cell.against_staying is None:
         return "–"
-    furthest = cell["furthest_behind"]
-    return f"{cell['against_staying']:+.3g}" + (
-        f" ({furthest:.2g})" if furthest is not None and furthest >= 0.05 else ""
-    )
+    furthest = cell.furthest_behind
+    return f"{cell.against_staying:+.3g}" + (f" ({furthest:.2g})" if furthest is not None and furthest >= 0.05 else "")
 
 
-def table(results, start, cell_of=shown):
+def table(cells, start, cell_of=shown):
     """A line for each problem, number of samples and number of deployments; a column for each method."""
-    names = columns(results, start)
+    names = columns(cells, start)
     heads = [f"{name} (told)" if name in TOLD else name for name in names]
     lines = [f"| problem | samples | deployments | {' | '.join(heads)} |", "|---" * (len(names) + 3) + "|"]
-    for part in results["parts"]:
-        for horizon, cells in part["starts"][start].items():
-            line = [part["problem"], str(part["samples"]), horizon, *(cell_of(cells.get(name)) for name in names)]
-            lines.append(f"| {' | '.join(line)} |")
+    for line, by_method in lines_of(cells, start).items():
+        lines.append(f"| {' | '.join([*map(str, line), *(cell_of(by_method.get(name)) for name in names)])} |")
     return "\n".join(lines)
 
 
-def search_table(results):
+def search_table(cells):
     """Bayesian optimization beside two methods, from the start nearest to 0."""
-    lines = ["| problem | samples | deployments | bayesian | safe-apda | thompson |", "|---|---|---|---|---|---|"]
-    parts = {(part["problem"], part["samples"]): part["starts"][STARTS[0]] for part in results["parts"]}
-    for item in results["bayesian"]:
-        for horizon, cell in item["cells"].items():
-            others = parts[item["problem"], item["samples"]][horizon]
-            rest = [
-                f"{others[name]['regret']:.2g} ± {others[name]['half']:.1g}" if name in others else "–"
-                for name in ("safe-apda", "thompson")
-            ]
-            line = [item["problem"], str(item["samples"]), horizon, f"{cell['regret']:.2g} ± {cell['half']:.1g}", *rest]
-            lines.append(f"| {' | '.join(line)} |")
+    names = ("bayesian", "safe-apda", "thompson")
+    lines = [f"| problem | samples | deployments | {' | '.join(names)} |", "|---|---|---|---|---|---|"]
+    for line, by_method in lines_of(cells, STARTS[0]).items():
+        if "bayesian" in by_method:
+            ran = [by_method.get(name) for name in names]
+            texts = ["–" if cell is None else f"{cell.mean:.2g} ± {cell.error:.1g}" for cell in ran]
+            lines.append(f"| {' | '.join([*map(str, line), *texts])} |")
     return "\n".join(lines)
 
 
-def unbeaten(results, start):
+def unbeaten(cells, start):
     """In how many lines each method is not beaten by any that must learn and broke nothing, and by any that must learn."""
-    cells = [cells for part in results["parts"] for cells in part["starts"][start].values()]
     counts = []
-    for name in columns(results, start):
-        fair, all_ = (sum(c.get(name, {}).get(rank) == 1 for c in cells) for rank in ("fair_rank", "rank"))
+    for name in columns(cells, start):
         if name not in TOLD:
-            counts.append(f"{name} {fair} ({all_})")
-    return f"{start}, unbeaten of {len(cells)} lines (with those that broke constraints): {', '.join(counts)}"
+            mine = [cell for cell in cells if (cell.start, cell.method) == (start, name)]
+            counts.append(f"{name} {sum(cell.bold for cell in mine)} ({sum(cell.unbeaten for cell in mine)})")
+    number = len(lines_of(cells, start))
+    return f"{start}, unbeaten of {number} lines (with those that broke constraints): {', '.join(counts)}"
 
 
 def main(workers=2):
@@ -198,23 +238,22 @@ def main(workers=2):
     from performative.simulation.processes import in_processes
 
     begun = time.monotonic()
-    order = list(problems.names())
-    smallest = sorted(order, key=lambda name: problems.get(name).problem.d)
+    smallest = sorted(problems.names(), key=lambda name: problems.get(name).problem.d)
     tasks = [("measured", name, samples) for name in smallest for samples in SAMPLES]
     if bayesian.installed():
         tasks += [("searched", name, samples) for name in BAYESIAN["problems"] for samples in SAMPLES]
     else:
         print("BoTorch is not installed: Bayesian optimization is left out (performative[botorch])", file=sys.stderr)
-    results = {"parts": [], "bayesian": []}
-    for done, (kind, part) in enumerate(in_processes(run, tasks, workers), 1):
-        results["parts" if kind == "measured" else "bayesian"].append(part)
-        results["parts"].sort(key=lambda part: (order.index(part["problem"]), part["samples"]))
-        PATH.write_text(json.dumps(results, indent=1) + "\n")
+    cells = []
+    for done, part in enumerate(in_processes(run, tasks, workers), 1):
+        cells += part
+        write(cells)
         print(f"{done} of {len(tasks)} parts, {time.monotonic() - begun:.0f} s", file=sys.stderr)
+    cells = read()
     for start in STARTS:
-        print(table(results, start), table(results, start, gained), unbeaten(results, start), sep="\n\n", end="\n\n")
-    if results["bayesian"]:
-        print(search_table(results), end="\n\n")
+        print(table(cells, start), table(cells, start, gained), unbeaten(cells, start), sep="\n\n", end="\n\n")
+    if any(cell.method == "bayesian" for cell in cells):
+        print(search_table(cells), end="\n\n")
     print(f"{time.monotonic() - begun:.0f} s on {workers} processes")
 
 

@@ -297,6 +297,36 @@ def policies(store_days: int) -> dict[str, Maker]:
     }
 
 
+def title(markets: Markets, asked: argparse.Namespace) -> str:
+    """What is above a table."""
+    today = markets.profit(np.tile(markets.today, (asked.markets, 1)))
+    held_out = f" with seed {asked.market_seed}" if asked.market_seed else ""
+    return (
+        f"{asked.markets} markets{held_out} of {markets.kind} demand, {asked.products} products, {asked.samples} store-days a "
+        f"week: the best prices gain {np.mean(markets.best_profit() / today - 1.0):+.1%}"
+    )
+
+
+def marks(weeks: int) -> list[int]:
+    """After how many weeks gains are shown."""
+    return [mark for mark in (10, 30, 100) if mark <= weeks]
+
+
+def head(first: str, weeks: int) -> list[str]:
+    """The first two lines of a table, whose first column is named."""
+    names = [first, *(f"{mark} weeks" for mark in marks(weeks)), "worst week", "worst market", "deepest, 95 %"]
+    return [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+
+
+def line(name: str, outcome: Outcome) -> str:
+    """A line of a table."""
+    shares = " | ".join(f"{outcome.share(mark):.0%}" for mark in marks(len(outcome.gains)))
+    return (
+        f"| {name} | {shares} | {outcome.worst_week:+.0%} | {outcome.worst_market():+.1%} "
+        f"| {np.quantile(outcome.deepest, 0.95):.2f} weeks |"
+    )
+
+
 def main() -> None:
     """Print the table for the kinds, products and store-days asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.markets", description=__doc__)
@@ -305,30 +335,18 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=STORE_DAYS, help="store-days in a week")
     parser.add_argument("--weeks", type=int, default=WEEKS)
     parser.add_argument("--markets", type=int, default=MARKETS)
+    parser.add_argument("--market-seed", type=int, default=0, help="other markets than those of the documentation")
     parser.add_argument("--only", nargs="+", help="names of policies")
     asked = parser.parse_args()
-    marks = [weeks for weeks in (10, 30, 100) if weeks <= asked.weeks]
     for kind in asked.kinds:
-        markets = Markets.of(kind, asked.products, asked.markets)
+        markets = Markets.of(kind, asked.products, asked.markets, asked.market_seed)
         possible = markets.best_profit()
-        today = markets.profit(np.tile(markets.today, (asked.markets, 1)))
-        print(
-            f"\n{asked.markets} markets of {kind} demand, {asked.products} products, {asked.samples} store-days a week: "
-            f"the best prices gain {np.mean(possible / today - 1.0):+.1%}\n"
-        )
-        heads = [f"{weeks} weeks" for weeks in marks]
-        print(f"| policy | {' | '.join(heads)} | worst week | worst market | deepest, 95 % |")
-        print("|---|" + "---|" * (len(marks) + 3))
+        print("", title(markets, asked), "", *head("policy", asked.weeks), sep="\n")
         for name, make in policies(asked.samples).items():
             if asked.only and name not in asked.only:
                 continue
             outcome = play(make(markets, asked.markets, 0), markets, possible, asked.weeks, asked.samples)
-            shares = " | ".join(f"{outcome.share(weeks):.0%}" for weeks in marks)
-            print(
-                f"| {name} | {shares} | {outcome.worst_week:+.0%} | {outcome.worst_market():+.1%} "
-                f"| {np.quantile(outcome.deepest, 0.95):.2f} weeks |",
-                flush=True,
-            )
+            print(line(name, outcome), flush=True)
 
 
 if __name__ == "__main__":

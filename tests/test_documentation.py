@@ -187,15 +187,15 @@ def test_the_first_deployments_are_those_that_were_printed(monkeypatch):
     from benchmarks import first_hundred
 
     text = (ROOT / "docs" / "first_hundred.md").read_text()
-    results = json.loads(first_hundred.PATH.read_text())
+    cells = first_hundred.read()
     for start in first_hundred.STARTS:
-        assert first_hundred.table(results, start) in text
-        assert first_hundred.table(results, start, first_hundred.gained) in text
-        assert first_hundred.unbeaten(results, start) in text
-    assert first_hundred.search_table(results) in text
+        assert first_hundred.table(cells, start) in text
+        assert first_hundred.table(cells, start, first_hundred.gained) in text
+        assert first_hundred.unbeaten(cells, start) in text
+    assert first_hundred.search_table(cells) in text
 
 
-def test_the_cells_of_the_first_deployments_say_what_was_lost_against_staying(monkeypatch):
+def test_the_cells_of_the_first_deployments_say_what_was_lost_against_staying(monkeypatch, tmp_path):
     """One deployment at the start loses 2. The cheat is best and breaks a constraint; the learner was behind by 3 at first."""
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import first_hundred
@@ -209,15 +209,32 @@ def test_the_cells_of_the_first_deployments_say_what_was_lost_against_staying(mo
     whole = {name: (("algorithm", "realization", "point"), value) for name, value in values.items()}
     whole["deployments"] = (("algorithm", "point"), np.tile([1.0, 10.0], (4, 1)))
     whole["seconds"] = (("algorithm",), np.zeros(4))
-    cells = first_hundred.cells_of(xr.Dataset(whole, {"algorithm": list(paths)}))
-    assert cells["safe-apda"]["against_staying"] == pytest.approx(-5.0)
-    assert cells["safe-apda"]["furthest_behind"] == pytest.approx(3.0)
-    assert {name: (cell["rank"], cell["fair_rank"]) for name, cell in cells.items()} == {
-        "oracle": (None, None), "rgd": (1, None), "safe-apda": (2, 1), "stay": (3, 2),
+    line = ("revenue", 20, first_hundred.STARTS[0], 10)
+    cells = {cell.method: cell for cell in first_hundred.cells_of(xr.Dataset(whole, {"algorithm": list(paths)}), *line)}
+    assert cells["safe-apda"].against_staying == pytest.approx(-5.0)
+    assert cells["safe-apda"].furthest_behind == pytest.approx(3.0)
+    assert {name: (cell.unbeaten, cell.bold) for name, cell in cells.items()} == {
+        "oracle": (False, False), "rgd": (True, False), "safe-apda": (False, True), "stay": (False, False),
     }  # fmt: skip
     assert first_hundred.shown(cells["safe-apda"]) == "**1**"
     assert first_hundred.shown(cells["rgd"]) == "0.25†"
     assert first_hundred.gained(cells["safe-apda"]) == "-5 (3)"
+    monkeypatch.setattr(first_hundred, "PATH", tmp_path / "cells.json")
+    first_hundred.write(cells.values())
+    assert set(first_hundred.read()) == set(cells.values())
+
+
+def test_every_part_of_the_ablation_can_be_taken_away(monkeypatch):
+    """The constants are where they are looked for, and the options are those of the method."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import ablation
+
+    for name, part in ablation.PARTS.items():
+        now = {key: getattr(module, key) for key in part.constants for module in ablation.holders(key)}
+        assert now != part.constants or not part.constants, name
+        pf.safe_apda(pf.Problem(pf.losses.Revenue(), pf.Box([0.0], [1.0])), **part.options)
+    with pytest.raises(AttributeError, match="`NOWHERE` must be a constant of one of performative"):
+        ablation.holders("NOWHERE")
 
 
 def test_the_solution_shown_is_the_one_that_is_found():

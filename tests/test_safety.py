@@ -86,11 +86,15 @@ def test_a_bent_quadratic_constraint_is_never_broken(size):
         assert float(jnp.max(pulled(pull, problem, candidates)[3])) <= 0.0
 
 
+def beyond_a_disk(theta):
+    return jnp.linalg.norm(theta) - 0.5
+
+
 @pytest.mark.parametrize(
     ("function", "anchor"),
     [
-        (lambda theta: jnp.linalg.norm(theta) - 0.5, None),
-        (lambda theta: jnp.linalg.norm(theta) - 0.5, [0.0, 0.0]),
+        (beyond_a_disk, None),
+        (beyond_a_disk, [0.0, 0.0]),
         (lambda theta: -jnp.log(theta) - 1.0, [0.9, 0.9]),
         (lambda theta: 0.5 - jnp.sqrt(theta[0]), [0.9, 0.9]),
     ],

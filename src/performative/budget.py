@@ -61,8 +61,8 @@ class Ledger:
         less than what was observed.
 
         `error` is the standard error of one deployment's mean loss; `value` is the predicted loss of the mean decision away from
-        the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk. Bounds lie
-        `sure` standard errors above.
+        the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk. Bounds
+        lie `sure` standard errors above.
         """
         start = self.start_losses / jnp.maximum(self.at_start, 1.0)
         spread = error * jnp.sqrt(self.away + self.away**2 / jnp.maximum(self.at_start, 1.0))

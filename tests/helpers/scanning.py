@@ -81,25 +81,34 @@ def _scan(method, environment, keys, rounds):
         count = jax.eval_shape(ask, state, jnp.zeros(asking)).shape[0]
         return asking + count * environment.normals(method.wanted(state))
 
-    def tell(t, state, decisions, samples):
-        if not plans_ahead(method):
-            return method.tell(state, decisions, samples)
-        learned = method.learn(state, decisions, samples)
-        return jax.lax.cond(method.plans(t), method.plan, lambda state: state, learned)
+    plans = plans_ahead(method)
 
-    def play(state, given):
-        t, normals = given
+    def play(state, normals):
         decisions = ask(state, normals[:asking])
         answers = normals[asking:].reshape(decisions.shape[0], -1)
         samples = jax.vmap(environment.respond)(answers, decisions)
-        return tell(t, state, decisions, samples), (state.decision, (decisions, samples))
+        tell = method.learn if plans else method.tell
+        return tell(state, decisions, samples), (state.decision, (decisions, samples))
+
+    def planned(state, given):
+        """A round and its plan; of round 0, which has been played, the plan alone: it takes long to compile, here once."""
+        t, normals = given
+        played = jax.eval_shape(play, state, normals)[1]
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), played)
+        state, seen = jax.lax.cond(t > 0, play, lambda state, _: (state, nothing), state, normals)
+        return jax.lax.cond(method.plans(t), method.plan, lambda state: state, state), seen
 
     def run(key):
         state = method.init(key)
-        state, (start, first) = play(state, (0, standard_normal(jax.random.fold_in(key, 0), needed(state))))
+        state, (start, first) = play(state, standard_normal(jax.random.fold_in(key, 0), needed(state)))
         size = needed(state)
         normals = standard_normal(jax.random.fold_in(key, 1), (rounds - 1) * size).reshape(rounds - 1, size)
-        state, (decisions, later) = jax.lax.scan(play, state, (jnp.arange(1, rounds), normals))
+        if plans:
+            normals = jnp.concatenate([jnp.zeros((1, size)), normals])
+            state, seen = jax.lax.scan(planned, state, (jnp.arange(rounds), normals))
+            decisions, later = jax.tree.map(lambda leaf: leaf[1:], seen)
+        else:
+            state, (decisions, later) = jax.lax.scan(play, state, normals)
         return state, jnp.concatenate([start[None], decisions]), first, later
 
     return jax.vmap(run)(keys)

@@ -14,6 +14,7 @@ from performative.estimators.moments import JointMoments
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
 from performative.numerics.randomness import new_key
+from performative.simulation import engine
 
 
 def loss_in_units(a, b, c, theta, z):
@@ -45,15 +46,21 @@ def test_units_do_not_matter(theta_unit, z_unit, loss_unit):
         )
         return scan(pf.safe_apda(problem, anchor=np.array([-0.1, 0.2]) * a), environment, 40)
 
-    runs, plain = run(theta_unit, z_unit, loss_unit), run([1.0, 1.0], [1.0, 1.0], 1.0)
-    np.testing.assert_allclose(runs.every / theta_unit, plain.every, rtol=1e-6, atol=1e-9)
-    assert np.std(plain.every, axis=0).min() > 0.05  # it does move
+    runs, other = run(theta_unit, z_unit, loss_unit), run([10.0, 1.0], [1.0, 1.0], 1.0)
+    plain = other.every / [10.0, 1.0]  # with one unit for both decisions it would be another program
+    np.testing.assert_allclose(runs.every / theta_unit, plain, rtol=1e-6, atol=1e-9)
+    assert np.std(plain, axis=0).min() > 0.05  # it does move
+
+
+def simulated(**options):
+    problem, environment = small()
+    return pf.simulate({"safe": pf.safe_apda(problem)}, environment, rounds=12, realizations=1, seed=3, **options)
 
 
 def test_simulation_agrees_with_asking_and_telling_by_hand():
     problem, environment = small()
     method = pf.safe_apda(problem)
-    runs = pf.simulate({"safe": method}, environment, rounds=12, realizations=1, seed=3)
+    runs = simulated()
     with precise():
         root = jax.random.fold_in(new_key(3), 0)
         state = method.init(jax.random.fold_in(root, 0))
@@ -66,6 +73,27 @@ def test_simulation_agrees_with_asking_and_telling_by_hand():
     np.testing.assert_allclose(
         runs["decision"].isel({"algorithm": 0, "realization": 0, "t": -1}), before.decision, atol=1e-9
     )
+
+
+def test_a_simulation_that_is_interrupted_before_its_first_plan_or_later_goes_on_to_the_same_bits(
+    tmp_path, monkeypatch
+):
+    advance, calls = engine.Batch.advance, []
+
+    def interrupted(self, stop):
+        calls.append(self.round)
+        if len(calls) in (1, 4):
+            raise KeyboardInterrupt
+        advance(self, stop)
+
+    monkeypatch.setattr(engine.Batch, "advance", interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            simulated(checkpoint=tmp_path, chunk=3)
+    resumed = simulated(checkpoint=tmp_path, chunk=3)
+    assert calls[:2] == [1, 1]  # the first one again
+    assert calls[4] == calls[3] > 1
+    np.testing.assert_array_equal(resumed["decision"], simulated()["decision"])
 
 
 @pytest.mark.slow
@@ -109,8 +137,9 @@ def test_a_loss_with_kinks_is_learned(loss, start):
 def test_no_move_is_longer_than_allowed():
     problem, environment = small()
     moves = np.array([0.05, 0.1])
-    runs = scan(pf.safe_apda(problem, start=[-1.0, -1.0], max_move=moves), environment, 80, runs=4)
-    jumps = np.abs(np.diff(runs.every.reshape(4, 80, 2), axis=1)) / moves
+    # As many runs as in other tests of this problem, so that all share what is compiled.
+    runs = scan(pf.safe_apda(problem, start=[-1.0, -1.0], max_move=moves), environment, 300, runs=200)
+    jumps = np.abs(np.diff(runs.every.reshape(200, 300, 2), axis=1)) / moves
     assert np.max(jumps) <= 1.0 + 1e-9
     assert np.max(jumps) > 0.99  # it wanted to go farther
     assert violation(problem, runs) <= 0.0
@@ -153,17 +182,17 @@ def test_no_more_is_lost_than_the_budget_allows():
 
 def test_several_decisions_are_deployed_in_a_round_and_all_teach():
     problem, environment = small()
-    method = pf.safe_apda(problem, start=[-0.5, 0.0], samples=4, deployments_per_round=3)
+    method = pf.safe_apda(problem, start=[-0.5, 0.0], samples=4, deployments_per_round=2)
     runs = scan(method, environment, 30)
-    assert runs.first[0].shape == (1, 3, 2)
-    assert runs.later[0].shape == (1, 29, 3, 2)
-    np.testing.assert_array_equal(runs.first[0][0], [[-0.5, 0.0]] * 3)
+    assert runs.first[0].shape == (1, 2, 2)
+    assert runs.later[0].shape == (1, 29, 2, 2)
+    np.testing.assert_array_equal(runs.first[0][0], [[-0.5, 0.0]] * 2)
     np.testing.assert_allclose(runs.later[0][0, 1:, 0], runs.decisions[0, 2:], atol=1e-12)  # the first one is θ_t
-    assert np.max(np.abs(np.diff(runs.later[0][0], axis=1))) > 1e-3  # the others explore
+    assert np.max(np.abs(np.diff(runs.later[0][0], axis=1))) > 1e-3  # the other one explores
     x, z = (np.concatenate([runs.first[part][0], runs.later[part][0].reshape(-1, *shape)]) for part, shape in PARTS)
     x = np.repeat(x, 4, axis=0)
     belief, rows = runs.state.belief, z.reshape(-1, 2)
-    assert float(belief.count) == 360.0
+    assert float(belief.count) == 240.0
     np.testing.assert_allclose(belief.decision, x.mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(belief.data, rows.mean(axis=0), rtol=1e-9)
     with precise():

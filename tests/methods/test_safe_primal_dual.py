@@ -30,7 +30,7 @@ def distance_from_normal_cone(theta):
     return np.linalg.norm(down - held)
 
 
-@pytest.mark.parametrize("samples", [1, 30])
+@pytest.mark.parametrize("samples", [1, pytest.param(30, marks=pytest.mark.slow)])
 def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradient(samples):
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
     world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)

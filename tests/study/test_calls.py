@@ -1,12 +1,13 @@
-"""The compiled calls of a method: methods that cannot be compiled, and those whose first tell must fail."""
+"""The compiled calls of a method: what is compiled how often, what cannot be, and methods whose first tell must fail."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from market import PROBLEM, market_problem, run
+from market import PROBLEM, answer, market_problem, run
 
 import performative as pf
 from performative import losses
@@ -50,6 +51,57 @@ def test_a_users_method_that_cannot_be_compiled(path):
         assert np.array_equal(again.state.decision, state.decision)
         assert len(again.state.seen) == 3
         assert run(again, 9).verify().told == 8
+
+
+class Planner(Looker):
+    """A user's method that plans in every other round. The number it keeps has no type of its own in JAX, only in the store."""
+
+    def init(self, key):
+        return Place(jnp.asarray(0), jnp.array([0.1, 0.1]), jnp.zeros(1), jnp.zeros(()))
+
+    def learn(self, state, decisions, samples):
+        seen = jnp.where(samples.mean() > 0, 1.0, 2.0)
+        return Place(state.round + 1, state.decision, state.multipliers, seen)
+
+    def plans(self, round):
+        return round % 2 == 0
+
+    def plan(self, state):
+        return dataclasses.replace(state, decision=state.decision + 0.01 * state.seen)
+
+    def tell(self, state, decisions, samples):
+        if samples.shape[1] > 3:
+            raise ValueError("at most three samples")
+        learned = self.learn(state, decisions, samples)
+        return jax.lax.cond(self.plans(state.round), self.plan, lambda state: state, learned)
+
+
+def test_a_plan_is_compiled_once_whatever_the_samples_and_whether_the_study_goes_on_or_is_opened_again(path, caplog):
+    def compiled():
+        names = re.findall(r"Compiling jit\((_[a-z]+)\)", caplog.text)
+        caplog.clear()
+        return names
+
+    def tell(study, count):
+        deployment = study.ask()
+        study.tell(deployment, answer(deployment, count))
+
+    planner = Planner()
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        with pf.Study.create(path, "eu", planner) as study:
+            with pytest.raises(ValueError, match="at most three samples"):
+                tell(study, 4)
+            tell(study, 1)
+            assert sorted(compiled()) == ["_ask", "_learn", "_plan"]
+            tell(study, 1)
+            assert compiled() == []
+            tell(study, 3)
+            assert compiled() == ["_learn"]
+            assert study.verify().told == 3
+        with pf.Study.open(path, "eu", planner) as again:
+            tell(again, 1)
+            assert compiled() == []
+            np.testing.assert_allclose(again.state.decision, [0.12, 0.12])  # after rounds 0 and 2
 
 
 def test_a_first_tell_that_must_fail_is_refused_on_creation(path):

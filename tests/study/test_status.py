@@ -46,7 +46,7 @@ def test_status_tells_where_the_study_stands(learned):
 
 
 def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numbers(path):
-    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM, samples=20)) as study:
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
         run(study, 2)
         status = study.status()
         assert status.effect_error is None
@@ -55,6 +55,8 @@ def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numb
         assert "risk now     too early, 2 more deployments" in str(status)
         assert status.plain()["now"]["risk"] is None
         assert status.plain()["now"]["reason"] == "too early, 2 more deployments"
+        run(study, 3)
+        assert study.status().now.reason == "too early, 1 more deployment"
         run(study, 5)
         status = study.status()
         assert status.effect_error is not None

@@ -17,11 +17,10 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.methods.options import feasible_parts
-from performative.methods.protocol import State, checked
+from performative.methods.protocol import State, checked, first_state
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import pytree
-from performative.numerics.randomness import require_key
 from performative.problem import Problem
 from performative.validation import positive, whole
 
@@ -55,11 +54,10 @@ class ConfidenceBounds:
     @in_float64
     def init(self, key: Array) -> State[ArmLosses]:
         """Nothing deployed. The multipliers stay 0, since every arm is feasible."""
-        require_key(key)
         count = self.arms.shape[0]
         belief = ArmLosses(jnp.zeros(()), jnp.zeros(count), jnp.zeros((count, count)), jnp.zeros((count, count)))
         start = jnp.asarray(self.arms)[self.first]
-        return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), belief)
+        return first_state(self.problem, key, start, belief)
 
     @property
     def normals(self) -> int:

@@ -10,6 +10,7 @@ from jax import Array
 
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import changed, pytree
+from performative.numerics.randomness import require_key
 from performative.problem import Problem
 from performative.validation import finite_array, is_traced, require_samples, shown
 
@@ -102,6 +103,12 @@ class State(Generic[B]):
     decision: Array
     multipliers: Array
     belief: B
+
+
+def first_state(problem: Problem, key: Array, decision: Array, belief: B, round: int = 1) -> State[B]:
+    """The state before anything is deployed: all multipliers are 0. The key must be one, whether the belief keeps it or not."""
+    require_key(key)
+    return State(jnp.asarray(round), decision, jnp.zeros(len(problem.constraint_names)), belief)
 
 
 M = TypeVar("M", bound=Method)

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike
 
 from performative.environments.protocol import Environment, decoupled_risk, require_known
 from performative.methods.options import feasible_parts
-from performative.methods.protocol import State, checked
+from performative.methods.protocol import State, checked, first_state
 from performative.numerics.arrays import as_field
 from performative.numerics.expectations import from_samples, hessian_pattern
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import pytree
-from performative.numerics.randomness import require_key
 from performative.problem import LossInData, Problem
 from performative.solvers.augmented_lagrangian import minimize, width_of
 from performative.solvers.derivatives import DecoupledRisk
@@ -61,10 +60,9 @@ class RepeatedMinimization:
     @in_float64
     def init(self, key: Array) -> State[None]:
         """The state before any data, at θ_1."""
-        require_key(key)
         origin = self.problem.decisions.project(jnp.zeros(self.problem.d))
         start = origin if self.start is None else jnp.asarray(self.start)
-        return State(jnp.asarray(1), start, jnp.zeros(len(self.problem.constraint_names)), None)
+        return first_state(self.problem, key, start, None)
 
     @property
     def normals(self) -> int:

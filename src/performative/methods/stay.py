@@ -7,11 +7,10 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from performative.methods.options import parts_of
-from performative.methods.protocol import State, checked
+from performative.methods.protocol import State, checked, first_state
 from performative.numerics.arrays import as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
-from performative.numerics.randomness import require_key
 from performative.problem import Problem, with_dimension
 from performative.solvers.feasibility import require_feasible, require_inside
 from performative.validation import whole
@@ -48,8 +47,7 @@ class Stay:
     @in_float64
     def init(self, key: Array) -> State[None]:
         """The state at the start, where it stays."""
-        require_key(key)
-        return State(jnp.asarray(1), jnp.asarray(self.start), jnp.zeros(len(self.problem.constraint_names)), None)
+        return first_state(self.problem, key, jnp.asarray(self.start), None)
 
     @property
     def normals(self) -> int:

@@ -13,11 +13,11 @@ from performative.estimators.moments import JointMoments
 from performative.estimators.protocol import Unobserved
 from performative.exploration import Around
 from performative.methods.options import feasible_parts, parts_of
-from performative.methods.protocol import State, checked
+from performative.methods.protocol import State, checked, first_state
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import callable_node, changed, pytree
-from performative.numerics.randomness import require_key, standard_normal
+from performative.numerics.randomness import standard_normal
 from performative.problem import Problem
 from performative.shifts import Shift, apply_effect, require_distinct, shift_tensor
 from performative.solvers.augmented_lagrangian import minimize, width_of
@@ -105,9 +105,8 @@ class TwoStage:
     @in_float64
     def init(self, key: Array) -> SurveyState:
         """The state before the warm-up, which is round 0 and deploys 0."""
-        require_key(key)
         start = self._origin() if self.start is None else jnp.asarray(self.start)
-        return State(jnp.asarray(0), start, jnp.zeros(len(self.problem.constraint_names)), Unobserved(key))
+        return first_state(self.problem, key, start, Unobserved(key), round=0)
 
     @property
     def normals(self) -> int:

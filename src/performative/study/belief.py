@@ -44,7 +44,6 @@ RESERVOIR = RESIDUALS
 """How many of the last samples a loss that is not quadratic in the data is averaged over."""
 LAST = 2**14
 """How many samples the least squares rests on, at most."""
-MORE = "too early, {} more deployments"
 MOST_TIMES = 10.0
 """The most deployments that are asked for at once, in multiples of those that there are."""
 EXTRAPOLATES = "extrapolates beyond what was deployed"
@@ -245,7 +244,7 @@ def gain(world: Believed, decision: ArrayLike, start: ArrayLike) -> Gain:
         reason = _too_early(world, 0.0, 1.0)
         estimate = None if reason else _confidence(world, decision, start)
         if estimate is None:
-            return Gain(start, None, None, None, reason or MORE.format(1))
+            return Gain(start, None, None, None, reason or _more(1))
         value, half = estimate.gain, NORMAL * math.sqrt(float(world.misfit)) * estimate.gain_error
     if reason is not None:
         return Gain(start, None, None, None, reason)
@@ -272,7 +271,7 @@ def optimum(world: Believed, problem: Problem, decision: Floats, start: Floats) 
 def solved(world: Believed, problem: Problem, solver: Callable[[Problem, DecoupledRisk], Solution]) -> Predicted | None:
     """The `minimum` or the `fixed_point` of the estimated risk, or None if the solver finds none."""
     if world.early:
-        return Predicted(None, None, None, None, MORE.format(world.early))
+        return Predicted(None, None, None, None, _more(world.early))
     try:
         decision = solver(problem, world).decision
     except (SolverFailed, ValueError, ArithmeticError):
@@ -309,7 +308,7 @@ def _without_curvature(world: Believed, decision: Floats) -> Predicted:
     reason = _too_early(world, 0.0, 1.0)
     estimate = None if reason else _confidence(world, decision)
     if estimate is None or not math.isfinite(estimate.risk_error):
-        return Predicted(decision, None, None, None, reason or MORE.format(1))
+        return Predicted(decision, None, None, None, reason or _more(1))
     risk = float(_risks(world, decision[None])[0])
     half = NORMAL * math.sqrt(float(world.misfit)) * estimate.risk_error
     return Predicted(decision, risk, risk - half, risk + half)
@@ -321,12 +320,16 @@ def _too_early(world: Believed, width: float, size: float) -> str | None:
     Intervals shrink like the root of the number of deployments, so that says how many more it takes.
     """
     if world.early:
-        return MORE.format(world.early)
+        return _more(world.early)
     if width <= size:
         return None
     reported = float(world.reported)
     times = (width / size) ** 2 - 1.0 if size > 0 and math.isfinite(width) else math.inf
-    return MORE.format(max(1, math.ceil(reported * min(times, MOST_TIMES))))
+    return _more(max(1, math.ceil(reported * min(times, MOST_TIMES))))
+
+
+def _more(deployments: int) -> str:
+    return f"too early, {deployments} more deployment{'' if deployments == 1 else 's'}"
 
 
 def _quantile(world: Believed) -> float:

@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from performative.errors import ChangedFunction
-from performative.methods.protocol import Method, MethodState
+from performative.methods.protocol import Method, MethodState, PlanningMethod, plans_ahead
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.randomness import new_key
@@ -51,16 +51,23 @@ class Calls:
         return self.tell_and_check(state, decisions, samples)[0]
 
     def tell_and_check(self, state: MethodState, decisions: Floats, samples: Floats) -> tuple[MethodState, bool]:
-        """The same, and whether all numbers of the state are finite."""
-        after, finite = self._called(_tell, state, decisions, samples)
+        """The same, and whether all numbers of the state are finite.
+
+        A plan is compiled apart: it takes long, and does not depend on the number of samples.
+        """
+        told = state, decisions, samples
+        if (
+            plans_ahead(self._method) and self._traced(*told) is not None
+        ):  # `tell` refuses what `learn` does not look at
+            after, finite = self._called(_plan, self._called(_learn, *told), state.round)
+        else:
+            after, finite = self._called(_tell, *told)
         return after, bool(finite)
 
     def shape_after(self, state: MethodState, decisions: Floats, samples: Floats) -> MethodState:
         """A state with the structure that `tell` returns; it may hold shapes in place of numbers."""
-        try:
-            return self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)[0]
-        except jax.errors.JAXTypeError:
-            return self.tell(state, decisions, samples)
+        shapes = self._traced(state, decisions, samples)
+        return self.tell(state, decisions, samples) if shapes is None else shapes
 
     @in_float64
     def rehearse(self, widths: list[int]) -> None:
@@ -71,14 +78,19 @@ class Calls:
         for width in widths:
             samples = jax.ShapeDtypeStruct((len(decisions), wanted, width), np.float64)
             try:
-                self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)
-                return
-            except jax.errors.JAXTypeError:  # it cannot be compiled
+                self._traced(state, decisions, samples)
                 return
             except ValueError as error:
                 failures.append(error)
         if len({str(error) for error in failures}) == 1:  # whatever the width
             raise failures[0]
+
+    def _traced(self, state: MethodState, decisions: Any, samples: Any) -> MethodState | None:
+        """The shapes of the state that `tell` returns; None if it cannot be compiled."""
+        try:
+            return self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)[0]
+        except jax.errors.JAXTypeError:
+            return None
 
     def _called(self, function: Callable[..., Any], *rest: Any) -> Any:
         structure: Any = jax.tree.structure(self._method)
@@ -96,11 +108,16 @@ class Calls:
 
 @functools.lru_cache
 def _compiled(structure: jax.tree_util.PyTreeDef, values: Reading) -> dict[Callable[..., Any], Any]:
-    """`_ask` and `_tell` for methods of one structure whose class reads these values."""
-    return {
-        function: jax.jit(lambda leaves, *rest, call=function: call(jax.tree.unflatten(structure, leaves), *rest))
-        for function in (_ask, _tell)
-    }
+    """`_ask` and `_tell`, whole and in parts, for methods of one structure whose class reads these values."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        def call(leaves: list[Any], *rest: Any) -> Any:
+            return function(jax.tree.unflatten(structure, leaves), *rest)
+
+        call.__name__ = function.__name__  # in the logs of compilations
+        return jax.jit(call)
+
+    return {function: compiled(function) for function in (_ask, _tell, _learn, _plan)}
 
 
 def _lane(seed: int) -> Array:
@@ -118,6 +135,22 @@ def _ask(method: Method, state: MethodState, words: Array, attempt: Array) -> tu
 
 
 def _tell(method: Method, state: MethodState, decisions: Array, samples: Array) -> tuple[MethodState, Array]:
-    after = without_keys(method.tell(with_keys(state), decisions, samples))
-    numbers = [leaf for leaf in map(jnp.asarray, jax.tree.leaves(after)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return _checked(method.tell(with_keys(state), decisions, samples))
+
+
+def _learn(method: PlanningMethod, state: MethodState, decisions: Array, samples: Array) -> MethodState:
+    return _checked(method.learn(with_keys(state), decisions, samples))[0]
+
+
+def _plan(method: PlanningMethod, state: MethodState, told: Array) -> tuple[MethodState, Array]:
+    return _checked(lax.cond(method.plans(told), method.plan, lambda state: state, with_keys(state)))
+
+
+def _checked(state: MethodState) -> tuple[MethodState, Array]:
+    """The state as it is stored, and whether all its numbers are finite.
+
+    Its types are those that the store gives back, so that a study that goes on and one that is opened again run one program.
+    """
+    after = jax.tree.map(lambda leaf: lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), without_keys(state))
+    numbers = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     return after, jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))
