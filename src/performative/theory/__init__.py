@@ -1,4 +1,4 @@
-"""The paper's results as functions: the constants of a problem, and the bounds that follow from them.
+"""The paper's results as functions: the constants of a problem, and the bounds that follow from them; and those of safe APDA.
 
 Each function is the statement that holds; where the printed one differs, `as_printed=True` gives the paper's own. `docs/paper.md`
 derives the differences.
@@ -19,6 +19,14 @@ from performative.theory.noise import Noise, noise_constants
 from performative.theory.problem_constants import constants
 from performative.theory.risk import distance, least_response, risk_convexity, risk_lipschitz, sensitivity
 from performative.theory.saddle import dual_gradient, primal_gradient, saddle_gap
+from performative.theory.safe import (
+    excess_risk,
+    forced_probes_pace,
+    forced_probes_regret,
+    ignorance,
+    priced_probes_regret,
+    probe_excess_risk,
+)
 from performative.theory.theorem import Bounds, Constants
 
 __all__ = [
@@ -31,7 +39,11 @@ __all__ = [
     "distance",
     "dual_gradient",
     "effect_gain",
+    "excess_risk",
+    "forced_probes_pace",
+    "forced_probes_regret",
     "gradient_error",
+    "ignorance",
     "least_horizon",
     "least_response",
     "noise_constants",
@@ -39,7 +51,9 @@ __all__ = [
     "parameter_error",
     "parameter_error_at",
     "parameter_error_fourth",
+    "priced_probes_regret",
     "primal_gradient",
+    "probe_excess_risk",
     "regret",
     "risk_convexity",
     "risk_lipschitz",

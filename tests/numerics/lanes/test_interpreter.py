@@ -216,6 +216,7 @@ CASES = {
         "switch": (lambda v, j: lax.switch(j % 3, [jnp.sin, jnp.cos, jnp.tanh], v), V, J),
         "scan": (lambda v: lax.scan(lambda c, x: (c * 0.5 + x, c), 0.0, v), V),
         "scan with a fixed input": (lambda s: lax.scan(lambda c, x: (c * 0.5 + x, c), s, jnp.arange(4.0)), S),
+        "scan of nothing": (lambda v: lax.scan(lambda c, x: (c * 0.5 + x, c), 1.0, v[:0]), V),
         "fixed number of rounds": (lambda v: lax.fori_loop(0, 4, lambda i, c: jnp.sin(c) + i, v), V),
         "number of rounds of the lane": (lambda v, j: lax.fori_loop(0, j, lambda i, c: jnp.sin(c) + i, v), V, J),
         "while": (lambda v: lax.while_loop(lambda c: jnp.sum(c**2) > 0.1, lambda c: 0.7 * c, v), V),

@@ -131,9 +131,10 @@ def _scan(operands: list[Value], params: dict[str, Any], lanes: int) -> list[Val
         return [spread_out(value, lanes) if kind else value[0] for value, kind in zip(carried, kinds, strict=True)]
 
     pieces = [array for array, _ in scanned]
+    one = [jax.ShapeDtypeStruct(piece.shape[1:], piece.dtype) for piece in pieces]  # there may be none to look at
     while True:  # until a round of the body gives lanes to no further value
         before = list(kinds)
-        jax.eval_shape(body, start(), [piece[0] for piece in pieces])
+        jax.eval_shape(body, start(), one)
         if kinds == before:
             break
     length, reverse = params["length"], params["reverse"]
