@@ -57,8 +57,8 @@ class Ledger:
         )
 
     def spent(self, error: Array, value: Array, value_error: Array, curvature: Array, sure: Array) -> Array:
-        """A bound on the loss over staying at the start: what was observed or what is predicted, whichever bound is lower, but no
-        less than what was observed.
+        """A bound on the loss over staying at the start: what was observed or what is predicted, whichever bound is lower, but what
+        was observed where that says the prediction is wrong.
 
         `error` is the standard error of one deployment's mean loss; `value` is the predicted loss of the mean decision away from
         the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk. Bounds
@@ -68,7 +68,8 @@ class Ledger:
         spread = error * jnp.sqrt(self.away + self.away**2 / jnp.maximum(self.at_start, 1.0))
         observed = self.losses - self.away * start
         predicted = self.away * (value + sure * value_error) + 0.5 * jnp.sum(curvature * self.scatter)
-        both = jnp.maximum(jnp.minimum(observed + sure * spread, predicted), observed)
+        most, refuted = observed + sure * spread, predicted < observed - sure * spread
+        both = jnp.where(refuted, most, jnp.minimum(most, predicted))
         return jnp.where(self.away > 0, jnp.where(self.at_start > 0, both, predicted), 0.0)
 
 
