@@ -57,8 +57,8 @@ class Ledger:
         )
 
     def spent(self, error: Array, value: Array, value_error: Array, curvature: Array, sure: Array) -> Array:
-        """A bound on the loss over staying at the start: what was observed or what is predicted, whichever bound is lower, but what
-        was observed where that says the prediction is wrong.
+        """A bound on the loss over staying at the start: the lower one of those on what was observed and on what is predicted, or
+        the former where observed losses say that the prediction is wrong.
 
         `error` is the standard error of one deployment's mean loss; `value` is the predicted loss of the mean decision away from
         the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk. Bounds

@@ -123,7 +123,26 @@ reservoir = 2.5
         ("samples = 5", "forgetting = 1.5", "method.forgetting: must be a number > 0 and <= 1, but got 1.5"),
         ("samples = 5", "loss_budget = 0", "method.loss_budget: must be a number > 0, or inf, but got 0"),
         ("samples = 5", "loss_budget = true", "method.loss_budget: must be a number > 0, or inf, but got True"),
-        ("samples = 5", "max_move = [0.1, 0.0]", "method.max_move: must be a number > 0 or a list of them, but got"),
+        (
+            "samples = 5",
+            "max_move = [0.1, 0.0]",
+            'method.max_move: must be a number > 0, a share such as "5%", or a list of them, but got',
+        ),
+        (
+            "samples = 5",
+            'max_move = "5 percent"',
+            'method.max_move: must be a number > 0, a share such as "5%", or a list',
+        ),
+        (
+            "samples = 5",
+            "signs = [[-1, 2], [0, nan]]",
+            "method.signs: must be a list of rows of -1, 0, 1 or nan, but got",
+        ),
+        (
+            "samples = 5",
+            "effect_error = [[0.1, 0.1], [0.1, 0.0]]",
+            "method.effect_error: must be a number > 0 or a list of rows",
+        ),
         ("samples = 5", "max_move = [0.1]", "method.max_move: must have the length 2 of decisions.lower, but has 1"),
         ("samples = 5", "deployments = 0", "method.deployments: must be a whole number from 1 to"),
         ("samples = 5", "deployments_per_round = 0.5", "method.deployments_per_round: must be a whole number from 1"),
@@ -137,14 +156,19 @@ def test_a_description_that_makes_no_sense_is_refused(old, new, message):
 
 def test_the_options_of_safe_apda_reach_it():
     options = (
-        "loss_budget = 0.5\nmax_move = [0.1, 0.2]\ndeployments = 40\ndeployments_per_round = 3\nexploration = 2.0\n"
+        'loss_budget = 0.5\nmax_move = [0.1, "20%"]\ndeployments = 40\ndeployments_per_round = 3\nexploration = 2.0\n'
+        "effect = [[-1.0, 0.0], [0.0, -1.0]]\neffect_error = [[0.5, nan], [nan, 0.5]]\nsigns = [[-1, 0], [nan, -1]]\n"
     )
     made = describe(SPEC + options).method
     own = pf.safe_apda(
         made.problem,
         samples=5,
         loss_budget=0.5,
-        max_move=[0.1, 0.2],
+        start=[1.0, 1.0],
+        max_move=[0.1, "20%"],
+        effect=-np.eye(2),
+        effect_error=[[0.5, np.nan], [np.nan, 0.5]],
+        signs=[[-1, 0], [np.nan, -1]],
         deployments=40,
         deployments_per_round=3,
         exploration=2,

@@ -1,11 +1,14 @@
 """Where a study stands: estimates with their errors, the predicted optimum, the history and the figure."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from market import EFFECT, MARKET, PROBLEM, answer, market_problem, run
 
 import performative as pf
 from performative import losses
+from performative.numerics.precision import precise
 from performative.study import belief
 
 
@@ -25,7 +28,8 @@ def test_status_tells_where_the_study_stands(learned):
     assert np.all(np.abs(status.effect - EFFECT) < 4 * status.effect_error)
     assert np.all(status.effect_error < 0.3)
     for estimate, truth in ((status.optimum, best), (status.stable, stable)):
-        np.testing.assert_allclose(estimate.decision, truth.decision, atol=0.15)
+        # An effect known to within 0.1 moves the optimum along the cap by about 0.15: two of these.
+        np.testing.assert_allclose(estimate.decision, truth.decision, atol=0.3)
         assert estimate.low < truth.risk < estimate.high
         assert estimate.high - estimate.low < 0.8  # the least of many lower bounds, in a world that need not be linear
     assert status.now.low < status.now.risk < status.now.high
@@ -121,6 +125,8 @@ def test_a_method_that_knows_the_structure_of_the_effect_is_asked_for_it(path):
         assert study.status().effect is None
         run(study, 8)
         status = study.status()
-        np.testing.assert_array_equal(status.effect, study.state.belief.effect)
+        with precise():
+            learned = structured.learner.unbiased(jax.tree.map(jnp.asarray, study.state.belief)).regression.effect
+        np.testing.assert_allclose(status.effect, learned, rtol=1e-9)
         assert pf.safe_apda(PROBLEM).structure(study.state) is None
     assert status.effect.shape == status.effect_error.shape == (2,)

@@ -1,0 +1,82 @@
+"""What is expected of an effect before the data say more, and what the user knows of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from playing import EFFECT, small
+from scanning import regret, scan
+
+import performative as pf
+from performative.losses import Revenue
+from performative.numerics.precision import precise
+from performative.numerics.randomness import new_key
+
+PROBLEM = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 50.0]))
+
+
+def told(method, samples):
+    return method.tell(method.init(new_key(0)), np.array([[1.0, 10.0]]), samples)
+
+
+def samples():
+    return np.random.default_rng(0).normal([8.0, 80.0], [1.0, 10.0], size=(1, 20, 2))
+
+
+def test_the_loss_says_which_effects_are_large():
+    """Revenue weighs each demand with its own price; all is in units of the data and of the ranges."""
+    method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], samples=20)
+    state = told(method, samples())
+    np.testing.assert_array_equal(state.prior.own, np.eye(2))
+    with precise():
+        deviations = np.sqrt(np.asarray(state.prior.variances(method.learner, state.belief)))
+    size = np.sqrt(np.asarray(state.belief.size))
+    shares = deviations / size[:, None] * [5.0, 50.0]
+    np.testing.assert_allclose(np.diag(shares), 1.5, rtol=1e-6)
+    np.testing.assert_allclose(shares[[0, 1], [1, 0]], 0.3, rtol=1e-6)
+
+
+def test_what_the_user_knows_takes_the_place_of_the_prior():
+    error, signs = [[0.1, np.nan], [np.nan, 0.2]], [[-1, 0], [np.nan, -1]]
+    method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], samples=20, effect=-np.eye(2), effect_error=error, signs=signs)
+    state = told(method, samples())
+    with precise():
+        variances = np.asarray(state.prior.variances(method.learner, state.belief))
+    np.testing.assert_allclose(np.diag(variances), [0.01, 0.04], rtol=1e-9)
+    assert variances[0, 1] == 0.0
+    assert variances[1, 0] > 0.0
+    assert float(state.belief.effect[0, 1]) == 0.0
+
+
+def test_knowing_the_effect_helps_and_a_wrong_belief_is_unlearned():
+    """Twenty runs of 30 deployments: an effect that is nearly known has less regret; with a wide error the data win."""
+    problem, environment = small()
+    plain, informed, misled = (
+        scan(pf.safe_apda(problem, samples=5, **options), environment, 30, runs=20)
+        for options in ({}, {"effect": EFFECT, "effect_error": 0.02}, {"effect": -EFFECT, "effect_error": 2.0})
+    )
+    assert regret(problem, environment, informed) < regret(problem, environment, plain)
+    apart = np.abs(np.asarray(misled.states.belief.effect) - EFFECT).mean()
+    assert apart < np.abs(2 * EFFECT).mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"effect_error": 0.0}, "`effect_error` must be positive, or nan where you cannot say"),
+        ({"effect_error": [1.0, 1.0]}, r"`effect_error` must be a number or have shape \(k, 2\), but got \(2,\)"),
+        ({"signs": [[-1, 0.5], [0, 1]]}, "`signs` must be -1, 0, 1, or nan where you cannot say"),
+        ({"signs": -1}, "`signs` must be given for every entry of the effect"),
+        ({"signs": [[-1, 0], [0, -1]], "effect": np.eye(2)}, "`effect` must have the signs that `signs` says"),
+        ({"signs": [[-1, 0], [0, -1]], "effect": -np.ones((2, 2))}, "`effect` must have the signs that `signs` says"),
+    ],
+)
+def test_knowledge_that_makes_no_sense_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        pf.safe_apda(PROBLEM, **options)
+
+
+def test_samples_must_have_the_width_of_what_is_known():
+    method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], signs=[[-1, 0], [0, -1], [0, 0]])
+    with pytest.raises(ValueError, match="`samples` must hold 3 numbers each, like the effect's rows, but got 2"):
+        told(method, samples())
