@@ -276,7 +276,8 @@ class SafePrimalDual:
         bent = model.hessian / (widths[:, None] * widths)
         sure = self.budget.sure(belief.freedom)
         spent = state.ledger.spent(model.error, *over_start(state.ledger.mean), bent, sure)
-        left = self.budget.allowance(state.ledger, rounds) - spent
+        # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
+        left = jnp.maximum(self.budget.allowance(state.ledger, rounds) - spent, 0.0)
 
         def affordable(x: Array) -> tuple[Array, Array]:
             """The decision as far from the start as the budget lets it be, and the bound on its loss."""
