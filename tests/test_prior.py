@@ -27,10 +27,10 @@ def test_the_loss_says_which_effects_are_large():
     """Revenue weighs each demand with its own price; all is in units of the data and of the ranges."""
     method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], samples=20)
     state = told(method, samples())
-    np.testing.assert_array_equal(state.prior.own, np.eye(2))
+    np.testing.assert_array_equal(np.asarray(state.prior.own), np.eye(2))
     with precise():
         deviations = np.sqrt(np.asarray(state.prior.variances(method.learner, state.belief)))
-    size = np.sqrt(np.asarray(state.belief.size))
+        size = np.sqrt(np.asarray(state.belief.size))
     shares = deviations / size[:, None] * [5.0, 50.0]
     np.testing.assert_allclose(np.diag(shares), 1.5, rtol=1e-6)
     np.testing.assert_allclose(shares[[0, 1], [1, 0]], 0.3, rtol=1e-6)

@@ -156,7 +156,8 @@ def test_a_description_that_makes_no_sense_is_refused(old, new, message):
 
 def test_the_options_of_safe_apda_reach_it():
     options = (
-        'loss_budget = 0.5\nmax_move = [0.1, "20%"]\ndeployments = 40\ndeployments_per_round = 3\nexploration = 2.0\n'
+        'start = [1.0, 1.0]\nloss_budget = 0.5\nmax_move = [0.1, "20%"]\ndeployments = 40\ndeployments_per_round = 3\n'
+        "exploration = 2.0\n"
         "effect = [[-1.0, 0.0], [0.0, -1.0]]\neffect_error = [[0.5, nan], [nan, 0.5]]\nsigns = [[-1, 0], [nan, -1]]\n"
     )
     made = describe(SPEC + options).method
