@@ -24,7 +24,7 @@ import performative as pf
 from benchmarks.markets import KINDS, MARKETS, STORE_DAYS, WEEKS, Live, Markets, head, line, play, title
 
 PATH = Path(__file__).parent.parent / "docs" / "safe" / "ablation.md"
-MODULES = ("prior", "planning", "budget", "methods.safe_primal_dual")
+MODULES = ("methods.prior", "methods.planning", "budget", "methods.safe_primal_dual")
 """Where constants of the method may be defined, and where they may be imported by name."""
 
 

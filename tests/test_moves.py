@@ -13,7 +13,9 @@ from performative.moves import Moves
 
 def test_shares_are_of_the_last_decision_and_numbers_are_not():
     moves = Moves.of(["5%", 0.5], np.array([2.0, 2.0]))
-    np.testing.assert_allclose(moves.limits(np.array([[4.0, 4.0], [-1.0, 0.0]])), [[0.2, 0.5], [0.05, 0.5]])
+    np.testing.assert_allclose(
+        moves.limits(np.array([[4.0, 4.0], [-1.0, 0.0], [0.0, 0.0]])), [[0.2, 0.5], [0.05, 0.5], [0.1, 0.5]]
+    )
     np.testing.assert_allclose(Moves.of("10%", np.ones(2)).limits(np.ones(2)), [0.1, 0.1])
     assert np.all(np.isinf(Moves.of(None, np.zeros(2)).limits(np.zeros(2))))
 

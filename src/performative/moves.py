@@ -15,17 +15,20 @@ from performative.validation import finite_array, shown
 
 @pytree()
 class Moves:
-    """The largest move of each coordinate: `absolute` (d,), plus a share `relative` (d,) of the size of the last decision."""
+    """The largest move of each coordinate: `absolute` (d,), plus a share `relative` (d,) of the size of the last decision, or of
+    the `start` where that is 0.
+    """
 
     absolute: Array
     relative: Array
+    start: Array
 
     @staticmethod
     def of(max_move: Any, start: Floats) -> Moves:
         """From a number, a share such as "5%", or a list of them, one for each coordinate; None for no limit."""
         d = len(start)
         if max_move is None:
-            return Moves(as_field(np.full(d, np.inf)), as_field(np.zeros(d)))
+            return Moves(as_field(np.full(d, np.inf)), as_field(np.zeros(d)), as_field(start))
         given = max_move if isinstance(max_move, list | tuple | np.ndarray) and np.ndim(max_move) else [max_move] * d
         shares = np.array([isinstance(one, str) for one in given])
         limits = np.array([_share(one) if isinstance(one, str) else finite_array("max_move", one) for one in given])
@@ -39,11 +42,12 @@ class Moves:
                 f"`max_move` must be a number where the start is 0, of which any share is 0, but got {given[place]!r} for "
                 f"coordinate {place}"
             )
-        return Moves(as_field(np.where(shares, 0.0, limits)), as_field(np.where(shares, limits, 0.0)))
+        return Moves(as_field(np.where(shares, 0.0, limits)), as_field(np.where(shares, limits, 0.0)), as_field(start))
 
     def limits(self, last: Array) -> Array:
         """How far each coordinate may move from the last decision, or decisions (b, d)."""
-        return jnp.asarray(self.absolute) + jnp.asarray(self.relative) * jnp.abs(last)
+        size = jnp.abs(jnp.where(last == 0.0, jnp.asarray(self.start), last))
+        return jnp.asarray(self.absolute) + jnp.asarray(self.relative) * size
 
 
 def _share(text: str) -> float:

@@ -1,6 +1,7 @@
 """What is known of an effect: estimates, how far off they may be, and what one more deployment would teach.
 
-Decisions are measured from the mean of those deployed so far, and `noise` is the variance of the mean of one deployment's data.
+Decisions are measured from the mean of those deployed so far. `noise` is the variance of one sample or, once `scaled`, of the
+mean of a deployment.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ JITTER = 1e-10
 def drawn(fit: Fit, key: Array) -> tuple[Regression, Array]:
     """The regression with its level drawn, and a drawn effect.
 
-    With Σ the covariance of the noise, estimated from the residuals, and P the inverse scatter of the decisions, ridge
-    included, the posterior of Z = m + A(x − x̄) + noise under the prior A ∼ N(A₀, Σ ⊗ I/ridge) is
+    With Σ the covariance of the noise, estimated from the residuals, and P the inverse of the scatter of the decisions with
+    the ridge that all rows share (`LeastSquares.variances`), the posterior of Z = m + A(x − x̄) + noise under the prior
+    A ∼ N(A₀, Σ ⊗ I/ridge) is
 
         A ∼ N(Â, Σ ⊗ P),    m ∼ N(z̄, Σ/count),
 
@@ -27,8 +28,10 @@ def drawn(fit: Fit, key: Array) -> tuple[Regression, Array]:
     """
     belief, known = fit.regression, fit.known
     k, d = known.effect.shape
-    root = _root(noise_covariance(fit))
+    freedom = belief.freedom
+    level_root = _root(belief.covariance * freedom / jnp.maximum(freedom - 1.0 - d, 1.0))
     if isinstance(known, Rows):
+        root = _root(noise_covariance(fit))
         normals = standard_normal(key, k * (d + 1)).reshape(k, d + 1)
         inverse = known.covariance[0] / known.noise[0]
         effect = belief.effect + root @ normals[:, 1:] @ _root(inverse).T
@@ -36,7 +39,7 @@ def drawn(fit: Fit, key: Array) -> tuple[Regression, Array]:
         normals = standard_normal(key, k + belief.effect.size)
         effect = belief.effect + (_root(known.covariance) @ normals[k:]).reshape(belief.effect.shape)
         normals = normals[:k, None]
-    level = root @ normals[:, 0] / jnp.sqrt(belief.count)
+    level = level_root @ normals[:, 0] / jnp.sqrt(belief.count)
     moved = None if belief.reservoir is None else belief.reservoir + jnp.concatenate([jnp.zeros(d), level])
     return changed(belief, moments=changed(belief.moments, data=belief.data + level), reservoir=moved), effect
 

@@ -30,6 +30,15 @@ SWEEPS = 50
 """Passes over the entries of an effect whose signs are known."""
 WIDE = 1e8
 """The variance of a prior that says nothing, in multiples of what the data could show."""
+SURELY = 1e11
+"""The most that a prior's variance may be, in multiples of what the data say: beyond it, rounding would be all that is left where
+decisions are collinear."""
+COLLINEAR = 1e-9
+"""What is added to correlations of decisions before they are inverted."""
+ROUNDING = 1e-12
+"""The share of a sum of squares that may be rounding."""
+FEW = 2.0
+"""Degrees of freedom from which on squares are trusted to show the noise."""
 SMALLEST = 1e-200
 """The least variance that noise is divided by."""
 
@@ -196,7 +205,7 @@ class LeastSquares:
             degrees=jnp.full((), n - 1.0),
             effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
             covariance=spread / n,
-            noise=(jnp.diag(spread) + 0.5 * size) / (n - 0.5),
+            noise=_noise(jnp.diag(spread), jnp.full((), n - 1.0), size),
             reservoir=reservoir.first_rows(belief.key, _rows(decision, samples), self.reservoir)
             if with_reservoir
             else None,
@@ -234,6 +243,8 @@ class LeastSquares:
         moments, noise = belief.moments, jnp.maximum(belief.noise, SMALLEST)
         k, d = moments.cross.shape
         clean = self.cleaned(belief)
+        if self.signs is not None:
+            variances = jnp.where(jnp.asarray(self.signs).reshape(variances.shape) == 0, 0.0, variances)
         known: Rows | Numbers
         if self.tensor is None:
             prior = jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior)
@@ -245,15 +256,32 @@ class LeastSquares:
             known, effect, learned = self._numbers(clean, noise, variances)
         left = _left(known.effect, moments.scatter, moments.cross, belief.spread)
         unexplained = _left(known.effect, clean.scatter, clean.cross, clean.spread)
+        squares = jnp.maximum(jnp.diag(unexplained), 0.0)
         size = moments.data**2 + jnp.diag(left) / belief.freedom
         regression = changed(
             belief,
             effect=effect,
             covariance=left / belief.freedom,
-            noise=(jnp.maximum(jnp.diag(unexplained), 0.0) + 0.5 * size)
-            / jnp.maximum(belief.freedom - 0.5 - learned, 0.5),
+            noise=_noise(squares, belief.freedom - 1.0 - learned, size),
         )
-        return Fit(regression, known, unexplained, _misfit(belief, jnp.diag(left), learned))
+        return Fit(regression, known, unexplained, self._misfit(belief, jnp.diag(left), learned))
+
+    def _misfit(self, belief: Regression, squares: Array, learned: Array) -> Array:
+        """The misfit, from the squares that a line leaves; of a dense effect without what a prior adds to them."""
+        moments = belief.moments
+        if self.tensor is None:
+            scatter = jnp.diag(moments.scatter)
+            units = jnp.sqrt(jnp.where(scatter > 0, scatter, 1.0))
+            alike = moments.scatter / (units[:, None] * units) + COLLINEAR * jnp.eye(len(scatter))
+            inverse, cross = cholesky.inverse(alike), moments.cross / units
+            squares = jnp.diag(belief.spread) - jnp.sum((cross @ inverse) * cross, axis=1)
+            learned = len(scatter) - COLLINEAR * jnp.trace(inverse)
+        dust = ROUNDING * jnp.diag(belief.spread) + ROUNDING**2 * moments.data**2 * belief.count
+        within = belief.within + dust
+        known = (belief.within > 0) & (belief.degrees > 0.5)
+        noise = jnp.where(known, within, 1.0) / jnp.maximum(belief.degrees, 0.5)
+        between, degrees = squares - belief.within, jnp.maximum(belief.deployments - 1.0 - learned, 0.0)
+        return jnp.maximum(jnp.mean(jnp.where(known, (between / noise + 1.0) / (degrees + 1.0), 1.0)), 1.0)
 
     def variances(self, belief: Regression, ridge: Array) -> Array:
         """The variances of a prior that is worth as much as this scatter of the decisions: of the entries, or of the numbers."""
@@ -290,13 +318,10 @@ class LeastSquares:
         A prior keeps the first steps small, but it is a bias that standard errors ignore, and it lasts across an active
         constraint, where little is explored.
         """
-        scatter, size = jnp.diag(belief.moments.scatter), jnp.maximum(belief.size, SMALLEST)
-        free = (
-            WIDE
-            * size[:, None]
-            / jnp.where(scatter > 0, scatter, jnp.maximum(jnp.max(scatter), SMALLEST))
-            * belief.count
-        )
+        moments, size = belief.moments, jnp.maximum(belief.size, SMALLEST)[:, None]
+        scatter, at = jnp.diag(moments.scatter), jnp.where(moments.decision != 0, moments.decision**2, 1.0)
+        varied = jnp.where(scatter > 0, scatter, 1.0)
+        free = WIDE * size * jnp.where(scatter > 0, belief.count / varied, 1.0 / at)
         return self.fit(belief, free if self.tensor is None else self.of_numbers(free))
 
     def remembered(self, rounds: Array, samples: int) -> Array:
@@ -313,10 +338,11 @@ class LeastSquares:
         one = jnp.trace(gram) / (jnp.maximum(belief.freedom, 1.0) * len(still)) + SMALLEST  # a prior worth one sample
         inverse = cholesky.inverse(gram + one * jnp.eye(len(still)))
         lean = (belief.spread[:, still] @ inverse).at[still].set(0.0)
+        left = jnp.eye(len(belief.spread)).at[:, still].add(-lean)
         return Cleaned(
             scatter=moments.scatter - across.T @ inverse @ across,
             cross=moments.cross - lean @ across,
-            spread=belief.spread - lean @ belief.spread[still],
+            spread=left @ belief.spread @ left.T,
         )
 
 
@@ -328,11 +354,13 @@ def _posterior(
     With N the `normal` matrices and r the `gap`, what the data say beyond the `prior`: mean = prior + (N + diag(1/v))⁻¹ r. In
     units of the prior's standard deviations all eigenvalues are at least 1, whatever the scales, and v = 0 is no exception.
     """
-    reach, q = jnp.sqrt(variances), prior.shape[1]
+    q = prior.shape[1]
+    precision = jnp.diagonal(normal, axis1=1, axis2=2)
+    reach = jnp.sqrt(jnp.minimum(variances, SURELY / jnp.maximum(precision, SMALLEST)))
     matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
-    inverse = cholesky.inverse(matrix)
-    right = reach * gap
-    found = jnp.sum(inverse * right[:, None, :], axis=2)
+    half = cholesky.inverse_root(matrix)
+    inverse, right = jnp.swapaxes(half, 1, 2) @ half, reach * gap
+    found = jnp.sum(half * jnp.sum(half * right[:, None, :], axis=2)[:, :, None], axis=1)
     if signs is not None:
         found = _bounded(matrix, right, found, -prior / jnp.where(reach > 0, reach, 1.0), jnp.asarray(signs))
     covariance = reach[:, :, None] * inverse * reach[:, None, :]
@@ -360,11 +388,11 @@ def _left(effect: Array, scatter: Array, cross: Array, spread: Array) -> Array:
     return spread - explained - explained.T + effect @ scatter @ effect.T
 
 
-def _misfit(belief: Regression, squares: Array, learned: Array) -> Array:
-    known = (belief.within > 0) & (belief.degrees > 0.5)
-    noise = jnp.where(known, belief.within, 1.0) / jnp.maximum(belief.degrees, 0.5)
-    between, degrees = squares - belief.within, jnp.maximum(belief.deployments - 1.0 - learned, 0.0)
-    return jnp.maximum(jnp.mean(jnp.where(known, (between / noise + 1.0) / (degrees + 1.0), 1.0)), 1.0)
+def _noise(squares: Array, degrees: Array, size: Array) -> Array:
+    """The variance of noise from its squares; while they have few degrees of freedom, half a datum's mean square is added."""
+    return (squares + jnp.where(degrees < FEW, 0.5 * size, 0.0)) / jnp.maximum(
+        degrees + jnp.where(degrees < FEW, 0.5, 0.0), 0.5
+    )
 
 
 def _faded(belief: Regression, share: Array) -> Regression:

@@ -47,8 +47,8 @@ def confidence(
     prior is used.
     """
     d = belief.decision.shape[0]
-    if belief.count <= d + 2:
-        raise ValueError(f"standard errors need more than {d + 2} samples, but got {belief.count:.6g}")
+    if belief.freedom <= d + 2:
+        raise ValueError(f"standard errors need more than {d + 2} samples, but got {belief.freedom:.6g}")
     parts = _estimated(learner, prediction, belief, decision, reference, draws)
     effect, error, *numbers = (np.asarray(part) for part in parts)
     return Confidence(effect, error, *(float(number) for number in numbers))
@@ -119,4 +119,5 @@ def noise_covariance(fit: Fit) -> Array:
     Too small while there are fewer than d + 2 samples.
     """
     belief = fit.regression
-    return fit.left / jnp.maximum(belief.freedom - 1.0 - belief.decision.shape[0], 1.0)
+    left = fit.left + jnp.diag(jnp.maximum(-jnp.diag(fit.left), 0.0))  # rounding
+    return left / jnp.maximum(belief.freedom - 1.0 - belief.decision.shape[0], 1.0)

@@ -13,13 +13,13 @@ from performative.budget import Budget
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
 from performative.methods.options import memory_from, parts_of, regression_of
+from performative.methods.planning import Planner
 from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.moves import Moves
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
 from performative.past import Past, history_for
-from performative.planning import Planner
 from performative.problem import Problem, with_dimension
 from performative.safety import PreparedSafety, Pull, Safety
 from performative.sets import Box

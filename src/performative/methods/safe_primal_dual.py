@@ -1,6 +1,6 @@
 """The method that deploys safe decisions only, learns from all of them, and moves no farther than the evidence goes.
 
-The effect and the mean of the data are learned together by recursive least squares of Z on (1, x) over every deployment. A
+The effect and the mean of the data are learned together by least squares of Z on (1, x) over every deployment. A
 plan then takes a step of θ_t, λ_t in the risk that this predicts, pessimistic and within a trust region, and a probe if what it
 teaches is worth its price (`planning`); a budget limits what may be lost against staying at the start (`budget`). No quantity
 has a unit of its own: a prior in units of the data and of each coordinate's range sets all scales.
@@ -21,14 +21,14 @@ from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression
 from performative.estimators.standard_errors import DRAWS, Confidence, confidence
+from performative.methods.planning import Model, Planner
+from performative.methods.prior import Prior
 from performative.methods.protocol import checked
 from performative.moves import Moves
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import require_key, standard_normal
 from performative.past import Past
-from performative.planning import Model, Planner
-from performative.prior import Prior
 from performative.problem import Problem
 from performative.reasons import Explanation, Plan, explained
 from performative.safety import PreparedSafety
@@ -138,7 +138,7 @@ class SafePrimalDual:
     def _decide(self, state: SafeState) -> Array:
         planned = jnp.where(state.repeats > 0, state.probes, state.decision)
         apart = jnp.max(jnp.abs(planned - state.deployed) / self.max_move.limits(state.deployed), axis=1, keepdims=True)
-        near = state.deployed + (planned - state.deployed) / jnp.maximum(apart, 1.0)
+        near = state.deployed + (planned - state.deployed) / jnp.maximum(apart * (1.0 + 1e-12), 1.0)
         # Between two feasible decisions there may be none that is, if the constraints are not convex.
         near = jnp.where(self._meets(near) | ~self._meets(state.deployed), near, state.deployed)
         return jnp.where(apart <= 1.0, planned, near)
@@ -278,6 +278,8 @@ class SafePrimalDual:
         spent = state.ledger.spent(model.error, *over_start(state.ledger.mean), bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
         left = jnp.maximum(self.budget.allowance(state.ledger, rounds) - spent, 0.0)
+        repeats = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)  # the rounds until the next plan
+        left = left / (self.arms * repeats)
 
         def affordable(x: Array) -> tuple[Array, Array]:
             """The decision as far from the start as the budget lets it be, and the bound on its loss."""
@@ -285,14 +287,13 @@ class SafePrimalDual:
             tries = start + shares[:, None] * (x - start)
             values, errors = jax.vmap(over_start)(tries)
             bounds = values + sure * errors
-            fine = ((bounds <= left / self.arms) & self._meets(tries)[:, 0]) | (shares == 0.0)
+            fine = ((bounds <= left) & self._meets(tries)[:, 0]) | (shares == 0.0)
             chosen = jnp.argmax(fine)
             return jnp.where(shares[chosen] == 1.0, x, tries[chosen]), bounds[chosen]
 
         theta, bound = affordable(theta)
         probes, prices, worths = [], [], []
         known = model.known
-        repeats = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)
         relative = state.prior.relative(belief, self.samples)
         for arm in range(self.arms):
             here = model._replace(known=known)
@@ -307,10 +308,9 @@ class SafePrimalDual:
             probes.append(probe)
             prices.append(price)
             worths.append(worth)
-        expected = self.prediction.risk(belief, belief.effect, probes[0])
         gain, gain_error = over_start(theta)
         away = jnp.max(jnp.abs(theta - state.decision) / widths)
-        return changed(
+        after = changed(
             state,
             decision=theta,
             multipliers=lam,
@@ -318,7 +318,6 @@ class SafePrimalDual:
             prior=state.prior.grown(self.learner, belief, fit.known),
             probes=jnp.stack(probes),
             repeats=jnp.where(jnp.isfinite(repeats), repeats, 1.0).astype(state.repeats.dtype),
-            expected=expected,
             error=model.error,
             reasons=Reasons(
                 gain=-gain,
@@ -330,6 +329,7 @@ class SafePrimalDual:
                 spent=spent,
             ),
         )
+        return changed(after, expected=self.prediction.risk(belief, belief.effect, self._decide(after)[0]))
 
     def _opened(self, state: SafeState, decision: Array, samples: Array, all_samples: Array) -> SafeState:
         """The state after the first deployment: its data, and the prior that all samples so far and the loss set."""

@@ -152,7 +152,7 @@ class Batch:
         """Run the rounds before `stop` that have not been run."""
         rounds = np.arange(self.round, stop)
         due = functools.reduce(np.logical_or, (method.plans(rounds) for method in self._planning.values()), rounds < 0)
-        for end in sorted({stop, *(rounds[due] + 1).tolist()}):
+        for end in sorted({*(rounds[due] + 1).tolist(), *([stop] if len(rounds) else [])}):
             advanced = _compiled_advance()(self._world, self.runs, self._keys, self.round, end)
             self._reached = (end, self._planned(advanced, end - 1))
         jax.block_until_ready(self.runs)

@@ -19,6 +19,8 @@ from performative.sets import Box
 OWN, OTHERS, ALIKE = 1.5, 0.3, 1.0
 """By how much the mean of a datum may change across a coordinate's range, in multiples of its size: the coordinate that the loss
 weighs it with, the others, and any where the loss weighs it with none in particular. One standard deviation of the prior."""
+MOST = 1e6
+"""The largest variance that a user may give an entry of the effect, in multiples of the largest of the prior."""
 
 
 @pytree()
@@ -26,19 +28,20 @@ class Prior:
     """The prior of an effect (k, d).
 
     `widths` (d,) are those of the range, and `own` (k, d) marks the coordinate that the loss weighs each datum with. `squares`
-    are the variances of own entries and of the others, as shares of a datum's mean square, across a width. `bend` is the
-    curvature of the risk that all of this leads to expect.
+    are the variances of own entries and of the others, as shares of a datum's mean square, across a width. `mixed`
+    (k, d) are the sizes of ∂²ℓ/∂θ∂z, across a width.
     """
 
     widths: Array
     own: Array
     squares: Array
-    bend: Array
+    mixed: Array
 
     @staticmethod
     def unknown(widths: Array) -> Prior:
         """Before there are data."""
-        return Prior(jnp.asarray(widths), jnp.zeros((0, jnp.size(widths))), jnp.ones(2), jnp.zeros(()))
+        nothing = jnp.zeros((0, jnp.size(widths)))
+        return Prior(jnp.asarray(widths), nothing, jnp.ones(2), nothing)
 
     @staticmethod
     def of(
@@ -52,8 +55,11 @@ class Prior:
         own = ((mixed == most) & (most > 0.5 * jnp.sum(mixed, axis=1, keepdims=True))).astype(jnp.float64)
         if learner.structured:
             own = jnp.zeros_like(own)
-        bend = jnp.mean(jnp.sum(mixed * jnp.sqrt(belief.size)[:, None], axis=0))
-        return Prior(widths, own, _first_squares(own), bend)
+        return Prior(widths, own, _first_squares(own), mixed)
+
+    def bend(self, belief: Regression) -> Array:
+        """The curvature of the risk that all of this leads to expect, across a width."""
+        return jnp.mean(jnp.sum(self.mixed * jnp.sqrt(belief.size)[:, None], axis=0))
 
     def variances(self, learner: LeastSquares, belief: Regression) -> Array:
         """Of the entries (k, d) of the effect, or of the numbers (p,) of a structured one; what the user knows goes first."""
@@ -63,9 +69,8 @@ class Prior:
             variances = learner.of_numbers(variances)
         if learner.error is not None:
             error = _like(learner.error, variances)
-            variances = jnp.where(jnp.isnan(error), variances, error**2)
-        if learner.signs is not None:
-            variances = jnp.where(_like(learner.signs, variances) == 0, 0.0, variances)
+            most = MOST * jnp.max(variances)  # more says no more, and may not be a number
+            variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
 
     def grown(self, learner: LeastSquares, belief: Regression, known: Rows | Numbers) -> Prior:

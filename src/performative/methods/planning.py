@@ -19,8 +19,8 @@ from jax import Array, lax
 from performative.estimators.known import Numbers, Rows
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import Fit
+from performative.methods.prior import Prior
 from performative.numerics.pytrees import pytree
-from performative.prior import Prior
 from performative.problem import Problem
 from performative.safety import PreparedSafety
 from performative.sets import Box
@@ -33,6 +33,8 @@ ITERATIONS = 80
 """Primal and dual steps in the quadratic model."""
 FLATTEST = 0.3
 """The least curvature that is believed, as a share of that which the prior expects."""
+STRAIGHT = 1e-3
+"""The same where the prior expects none, as a share of the slope."""
 SIZES = (0.17, 0.33, 0.67, 1.0)
 """The lengths of probes that are tried, as shares of the longest."""
 TAUGHT = 0.1
@@ -87,12 +89,14 @@ class Model(NamedTuple):
             hessian = hessian + jax.hessian(lambda x: jnp.sum(multipliers * problem.g(x)))(theta)
         hessian = 0.5 * (hessian + hessian.T) * widths[:, None] * widths
         values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(hessian), hessian, 0.0))
-        flattest = jnp.maximum(FLATTEST * prior.bend, 1e-300)
+        slopes = gradient(theta) * widths
+        least = jnp.maximum(FLATTEST * prior.bend(belief), STRAIGHT * jnp.max(jnp.abs(slopes)))
+        flattest = jnp.maximum(least, 1e-300)
         slope = prediction.slope_in_data(belief, belief.effect, theta)
         spread = slope @ belief.covariance @ slope * fit.misfit / samples
         return Model(
             theta=theta,
-            gradient=gradient(theta) * widths,
+            gradient=slopes,
             hessian=(vectors * jnp.maximum(values, 0.0)) @ vectors.T,
             inverse=(vectors / jnp.maximum(values, flattest)) @ vectors.T,
             top=jnp.maximum(values[-1], flattest),
