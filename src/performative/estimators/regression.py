@@ -38,7 +38,9 @@ COLLINEAR = 1e-9
 ROUNDING = 1e-12
 """The share of a sum of squares that may be rounding."""
 FEW = 2.0
-"""Degrees of freedom from which on squares are trusted to show the noise."""
+"""Degrees of freedom from which on squares say how large noise may be."""
+CAREFUL = 15.0
+"""In multiples of the variance that squares show, how large noise may be all the same, for half a square."""
 SMALLEST = 1e-200
 """The least variance that noise is divided by."""
 
@@ -389,10 +391,9 @@ def _left(effect: Array, scatter: Array, cross: Array, spread: Array) -> Array:
 
 
 def _noise(squares: Array, degrees: Array, size: Array) -> Array:
-    """The variance of noise from its squares; while they have few degrees of freedom, half a datum's mean square is added."""
-    return (squares + jnp.where(degrees < FEW, 0.5 * size, 0.0)) / jnp.maximum(
-        degrees + jnp.where(degrees < FEW, 0.5, 0.0), 0.5
-    )
+    """The variance of noise from its squares and half a square more: a datum's mean square, or less once the data say so."""
+    seen = jnp.where(degrees < FEW, jnp.inf, CAREFUL * squares / jnp.maximum(degrees, FEW))
+    return (squares + 0.5 * jnp.minimum(size, seen)) / jnp.maximum(degrees + 0.5, 0.5)
 
 
 def _faded(belief: Regression, share: Array) -> Regression:

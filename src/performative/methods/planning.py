@@ -90,7 +90,7 @@ class Model(NamedTuple):
         hessian = 0.5 * (hessian + hessian.T) * widths[:, None] * widths
         values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(hessian), hessian, 0.0))
         slopes = gradient(theta) * widths
-        least = jnp.maximum(FLATTEST * prior.bend(belief), STRAIGHT * jnp.max(jnp.abs(slopes)))
+        least = jnp.maximum(FLATTEST * prior.bend, STRAIGHT * jnp.max(jnp.abs(slopes)))
         flattest = jnp.maximum(least, 1e-300)
         slope = prediction.slope_in_data(belief, belief.effect, theta)
         spread = slope @ belief.covariance @ slope * fit.misfit / samples

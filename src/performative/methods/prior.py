@@ -29,19 +29,21 @@ class Prior:
 
     `widths` (d,) are those of the range, and `own` (k, d) marks the coordinate that the loss weighs each datum with. `squares`
     are the variances of own entries and of the others, as shares of a datum's mean square, across a width. `mixed`
-    (k, d) are the sizes of ∂²ℓ/∂θ∂z, across a width.
+    (k, d) are the sizes of ∂²ℓ/∂θ∂z across a width, and `bend` the curvature of the risk that the first data that are not 0 lead
+    to expect.
     """
 
     widths: Array
     own: Array
     squares: Array
     mixed: Array
+    bend: Array
 
     @staticmethod
     def unknown(widths: Array) -> Prior:
         """Before there are data."""
         nothing = jnp.zeros((0, jnp.size(widths)))
-        return Prior(jnp.asarray(widths), nothing, jnp.ones(2), nothing)
+        return Prior(jnp.asarray(widths), nothing, jnp.ones(2), nothing, jnp.zeros(()))
 
     @staticmethod
     def of(
@@ -55,11 +57,7 @@ class Prior:
         own = ((mixed == most) & (most > 0.5 * jnp.sum(mixed, axis=1, keepdims=True))).astype(jnp.float64)
         if learner.structured:
             own = jnp.zeros_like(own)
-        return Prior(widths, own, _first_squares(own), mixed)
-
-    def bend(self, belief: Regression) -> Array:
-        """The curvature of the risk that all of this leads to expect, across a width."""
-        return jnp.mean(jnp.sum(self.mixed * jnp.sqrt(belief.size)[:, None], axis=0))
+        return Prior(widths, own, _first_squares(own), mixed, _bend(mixed, belief))
 
     def variances(self, learner: LeastSquares, belief: Regression) -> Array:
         """Of the entries (k, d) of the effect, or of the numbers (p,) of a structured one; what the user knows goes first."""
@@ -98,13 +96,19 @@ class Prior:
             return jnp.sum(where * squares) / jnp.maximum(jnp.sum(where), 1.0)
 
         seen = jnp.stack([average(free * self.own), average(free * (1.0 - self.own))])
-        return changed(self, squares=jnp.maximum(_first_squares(self.own), seen))
+        bend = jnp.where(self.bend > 0, self.bend, _bend(self.mixed, belief))
+        return changed(self, squares=jnp.maximum(_first_squares(self.own), seen), bend=bend)
 
     def relative(self, belief: Regression, samples: int) -> Array:
         """The noise of a deployment over the weakest effects that are expected across the range, both squared, on average."""
         size = belief.size
         share = jnp.where(size > 0, belief.noise / jnp.where(size > 0, size, 1.0), 0.0)
         return jnp.maximum(jnp.mean(share), 1e-9) / (samples * self.squares[1])
+
+
+def _bend(mixed: Array, belief: Regression) -> Array:
+    """The curvature that data of this size lead to expect, across a width."""
+    return jnp.mean(jnp.sum(mixed * jnp.sqrt(belief.size)[:, None], axis=0))
 
 
 def _like(known: Array, variances: Array) -> Array:
