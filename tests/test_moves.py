@@ -9,6 +9,7 @@ from scanning import scan
 
 import performative as pf
 from performative.moves import Moves
+from performative.numerics.randomness import new_key
 
 
 def test_shares_are_of_the_last_decision_and_numbers_are_not():
@@ -29,6 +30,13 @@ def test_no_deployment_moves_farther_than_its_share():
     assert np.all(apart[:, 0] <= 0.05 * np.abs(decisions[:-1, 0]) * (1 + 1e-9))
     assert np.all(apart[:, 1] <= 0.02 * (1 + 1e-9))
     assert np.max(apart[:, 0] / np.abs(decisions[:-1, 0])) > 0.049  # it does move
+
+
+def test_a_decision_at_zero_may_move_by_a_share_of_the_start():
+    problem, _ = small()
+    method = pf.safe_apda(problem, start=[-1.0, 0.5], max_move="100%")
+    state = method.tell(method.init(new_key(0)), np.zeros((1, 2)), np.ones((1, 1, 2)))
+    assert np.all(np.isfinite(method.ask(state, new_key(1))))
 
 
 @pytest.mark.parametrize(

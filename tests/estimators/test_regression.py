@@ -10,6 +10,7 @@ from playing import EFFECT, play, small
 from scanning import regret, scan
 
 import performative as pf
+from performative.estimators.known import Numbers, Rows
 from performative.estimators.moments import JointMoments
 from performative.estimators.regression import Regression
 from performative.numerics.precision import precise
@@ -179,3 +180,81 @@ def test_weights_are_as_good_as_repetition():
     for part in ("count", "decision", "data", "scatter", "cross"):
         np.testing.assert_allclose(getattr(weighted, part), getattr(twice, part), rtol=1e-12)
     np.testing.assert_allclose(weighted.effect(1e-3), twice.effect(1e-3), rtol=1e-12)
+
+
+def learned_from(history, **options):
+    """The learner of Safe APDA and the regression of a history."""
+    method = pf.safe_apda(small()[0], history=history, **options)
+    state = method.init(new_key(0))
+    return method, state
+
+
+def line(sd, rows=40, seed=0):
+    """Rows of a line with noise of this standard deviation, several at each decision."""
+    random = np.random.default_rng(seed)
+    x = np.repeat(random.normal(size=(rows // 4, 2)), 4, axis=0)
+    return x, 100.0 + x @ EFFECT.T + sd * random.normal(size=x.shape)
+
+
+@pytest.mark.parametrize("sd", [0.0, 1e-6, 1e-3, 0.5])
+def test_a_line_has_no_misfit_however_precise_the_data(sd):
+    """What the prior takes off the effect is not misfit, and neither is rounding."""
+    method, state = learned_from(line(sd))
+    with precise():
+        fit = method.learner.fit(state.belief, state.prior.variances(method.learner, state.belief))
+    assert float(fit.misfit) < (3.0 if sd > 1e-4 else 1e6)  # of 9 deployments; rounding is no larger than 1e-12
+    np.testing.assert_allclose(np.asarray(fit.regression.effect), EFFECT, atol=0.05 + sd)
+
+
+def test_a_curve_has_a_misfit():
+    x, z = line(0.01)
+    method, state = learned_from((x, z + x**2))
+    with precise():
+        fit = method.learner.fit(state.belief, state.prior.variances(method.learner, state.belief))
+    assert float(fit.misfit) > 100.0
+
+
+def test_collinear_decisions_tell_their_sum():
+    """Both prices always moved together, 10,000 times: the sum of their effects is known, each alone is not."""
+    random = np.random.default_rng(0)
+    x = np.repeat(random.normal(size=(10_000, 1)), 2, axis=1)
+    method, state = learned_from((x, 100.0 + x @ np.full((2, 2), -2.5) + random.normal(size=x.shape)))
+    estimate = method.confidence(state)
+    np.testing.assert_allclose(estimate.effect.sum(axis=1), -5.0, atol=0.1)  # five standard errors of 0.02
+    assert np.all(estimate.effect_error > 100.0)
+
+
+def test_means_without_rows_show_no_standard_errors_of_their_own():
+    method, state = learned_from(pf.Past.of([[1.0, 1.0], [2.0, 1.0], [1.0, 2.0]], np.eye(3)[:, :2], counts=[100] * 3))
+    with pytest.raises(ValueError, match="standard errors need more than 4 samples, but got 3"):
+        method.confidence(state)
+
+
+def test_an_entry_known_to_be_nil_is_nil_in_the_estimates_too():
+    method, state = learned_from(line(0.5), signs=[[np.nan, 0.0], [0.0, np.nan]])
+    estimate = method.confidence(state)
+    np.testing.assert_array_equal(estimate.effect[[0, 1], [1, 0]], 0.0)
+
+
+def test_what_one_more_deployment_teaches_is_what_it_takes_off_the_covariance():
+    """Of a matrix and of a structured effect: by the update, and by the inverse of the information."""
+    random = np.random.default_rng(2)
+    along, slope = random.normal(size=3), random.normal(size=4)
+    root = random.normal(size=(3, 3))
+    curvature = root @ root.T + np.eye(3)
+
+    def covariance(size):
+        half = random.normal(size=(size, size))
+        return half @ half.T + 0.1 * np.eye(size)
+
+    tensor, noise = random.normal(size=(2, 5, 3)), np.array([0.3, 0.7])
+    rows = Rows(np.zeros((4, 3)), np.stack([covariance(3) for _ in range(4)]), random.uniform(0.5, 1.0, size=4))
+    numbers = Numbers(np.zeros((4, 3)), covariance(5), tensor, noise, (1, 3))
+    with precise():
+        for known in (rows, numbers):
+            after = known.after(along)
+            fallen = np.trace(curvature @ (np.asarray(known.total(slope)) - np.asarray(after.total(slope))))
+            np.testing.assert_allclose(known.taught(along, slope, curvature), fallen, rtol=1e-9)
+        seen = (tensor @ along) / np.sqrt(noise)[:, None]
+        wanted = np.linalg.inv(np.linalg.inv(np.asarray(numbers.covariance)) + seen.T @ seen)
+        np.testing.assert_allclose(numbers.after(along).covariance, wanted, rtol=1e-8)

@@ -120,3 +120,14 @@ def test_a_loss_with_a_kink_will_do():
 def test_what_makes_no_sense_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_draws_move_where_unmoved_data_explain_most_of_the_noise():
+    """The second datum never moves and explains nine tenths of the first one's noise."""
+    shift = lambda a, theta: jnp.stack([a[0] * theta[0], 0.0 * theta[0]])  # noqa: E731
+    world = pf.LocationFamily(pf.Gaussian([10.0, 0.0], [[4.0, 1.9], [1.9, 1.0]]), np.array([-2.0]), shift)
+    problem = pf.Problem(lambda theta, z: -theta[0] * z[0] + 0.0 * z[1], pf.Box([0.0], [5.0]))
+    runs = scan(pf.thompson(problem, start=[1.0], samples=3, shift=shift, effect=[0.0]), world, 40)
+    deployed = runs.later[0][0, :, 0, 0]
+    assert np.std(deployed[:10]) > 0.1  # it stood still at the start where a draw was not a number
+    assert abs(deployed[-1] - 2.5) < 1.0  # of the way from 1 to 2.5; the prior still holds the effect back
