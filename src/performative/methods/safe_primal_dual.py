@@ -33,7 +33,7 @@ from performative.problem import Problem
 from performative.reasons import Explanation, Plan, explained
 from performative.safety import PreparedSafety
 
-FIRST_RADIUS, SMALLEST, LARGEST = 0.12, 0.01, 0.5
+FIRST_RADIUS, SMALLEST, LARGEST = 0.12, 0.01, 0.2
 """The trust region: how far θ may move in one plan, as shares of the range."""
 GROWTH, SHRINKING = 2.0, 0.5
 STARTS = 4
