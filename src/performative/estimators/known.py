@@ -30,6 +30,10 @@ class Rows:
         """The covariance (d, d) of the sum of the rows, each times its slope."""
         return jnp.tensordot(slope**2, self.covariance, 1)
 
+    def variance(self, directions: Array) -> Array:
+        """Of the sum of the rows, each times its direction (k, d)."""
+        return jnp.sum((self.covariance @ directions[:, :, None])[:, :, 0] * directions)
+
     def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
         """By how much a deployment there lowers the trace of `inverse` times `total`."""
         stretched = self.covariance @ along
@@ -82,6 +86,11 @@ class Numbers:
         """The covariance (d, d) of the sum of the rows, each times its slope."""
         mixed = self._mixed(slope)
         return mixed.T @ self.covariance @ mixed
+
+    def variance(self, directions: Array) -> Array:
+        """Of the sum of the rows, each times its direction (k, d)."""
+        weights = jnp.sum(self.tensor * directions[jnp.asarray(self.moved)][:, None, :], axis=(0, 2))
+        return weights @ self.covariance @ weights
 
     def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
         """By how much a deployment there lowers the trace of `inverse` times `total`."""

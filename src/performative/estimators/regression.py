@@ -14,9 +14,19 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from performative.estimators import reservoir
+from performative.estimators.fitting import (
+    ROUNDING,
+    SMALLEST,
+    correlations,
+    left_of,
+    line,
+    misfit,
+    noise_of,
+    posterior,
+)
 from performative.estimators.known import Numbers, Rows
 from performative.estimators.moments import JointMoments
 from performative.estimators.protocol import Unobserved
@@ -26,23 +36,8 @@ from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import new_key
 from performative.shifts import Shift
 
-SWEEPS = 50
-"""Passes over the entries of an effect whose signs are known."""
 WIDE = 1e8
 """The variance of a prior that says nothing, in multiples of what the data could show."""
-SURELY = 1e11
-"""The most that a prior's variance may be, in multiples of what the data say: beyond it, rounding would be all that is left where
-decisions are collinear."""
-COLLINEAR = 1e-9
-"""What is added to correlations of decisions before they are inverted."""
-ROUNDING = 1e-12
-"""The share of a sum of squares that may be rounding."""
-FEW = 2.0
-"""Degrees of freedom from which on squares say how large noise may be."""
-CAREFUL = 15.0
-"""In multiples of the variance that squares show, how large noise may be all the same, for half a square."""
-SMALLEST = 1e-200
-"""The least variance that noise is divided by."""
 
 
 @pytree()
@@ -207,7 +202,7 @@ class LeastSquares:
             degrees=jnp.full((), n - 1.0),
             effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
             covariance=spread / n,
-            noise=_noise(jnp.diag(spread), jnp.full((), n - 1.0), size),
+            noise=noise_of(jnp.diag(spread), jnp.full((), n - 1.0), size),
             reservoir=reservoir.first_rows(belief.key, _rows(decision, samples), self.reservoir)
             if with_reservoir
             else None,
@@ -252,38 +247,27 @@ class LeastSquares:
             prior = jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior)
             normal = clean.scatter / noise[:, None, None]
             gap = (clean.cross - prior @ clean.scatter) / noise[:, None]
-            effect, covariance, learned = _posterior(normal, gap, prior, variances, self.signs)
+            alike, units = correlations(moments.scatter)
+            effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, self.signs, alike)
             known = Rows(effect, covariance, noise)
         else:
             known, effect, learned = self._numbers(clean, noise, variances)
-        left = _left(known.effect, moments.scatter, moments.cross, belief.spread)
-        unexplained = _left(known.effect, clean.scatter, clean.cross, clean.spread)
+        left = left_of(known.effect, moments.scatter, moments.cross, belief.spread)
+        unexplained = left_of(known.effect, clean.scatter, clean.cross, clean.spread)
         squares = jnp.maximum(jnp.diag(unexplained), 0.0)
         size = moments.data**2 + jnp.diag(left) / belief.freedom
         regression = changed(
             belief,
             effect=effect,
             covariance=left / belief.freedom,
-            noise=_noise(squares, belief.freedom - 1.0 - learned, size),
+            noise=noise_of(squares, belief.freedom - 1.0 - learned, size),
         )
-        return Fit(regression, known, unexplained, self._misfit(belief, jnp.diag(left), learned))
-
-    def _misfit(self, belief: Regression, squares: Array, learned: Array) -> Array:
-        """The misfit, from the squares that a line leaves; of a dense effect without what a prior adds to them."""
-        moments = belief.moments
-        if self.tensor is None:
-            scatter = jnp.diag(moments.scatter)
-            units = jnp.sqrt(jnp.where(scatter > 0, scatter, 1.0))
-            alike = moments.scatter / (units[:, None] * units) + COLLINEAR * jnp.eye(len(scatter))
-            inverse, cross = cholesky.inverse(alike), moments.cross / units
-            squares = jnp.diag(belief.spread) - jnp.sum((cross @ inverse) * cross, axis=1)
-            learned = len(scatter) - COLLINEAR * jnp.trace(inverse)
+        straight, used = jnp.diag(left), learned
+        if self.tensor is None:  # a prior adds to what is left, so that a line without one shows the misfit
+            straight, used = line(inverse, units, moments.cross, jnp.diag(belief.spread))
         dust = ROUNDING * jnp.diag(belief.spread) + ROUNDING**2 * moments.data**2 * belief.count
-        within = belief.within + dust
-        known = (belief.within > 0) & (belief.degrees > 0.5)
-        noise = jnp.where(known, within, 1.0) / jnp.maximum(belief.degrees, 0.5)
-        between, degrees = squares - belief.within, jnp.maximum(belief.deployments - 1.0 - learned, 0.0)
-        return jnp.maximum(jnp.mean(jnp.where(known, (between / noise + 1.0) / (degrees + 1.0), 1.0)), 1.0)
+        worse = misfit(straight, used, belief.within, belief.degrees, belief.deployments, dust)
+        return Fit(regression, known, unexplained, worse)
 
     def variances(self, belief: Regression, ridge: Array) -> Array:
         """The variances of a prior that is worth as much as this scatter of the decisions: of the entries, or of the numbers."""
@@ -309,7 +293,9 @@ class LeastSquares:
         gap = (clean.cross[rows] - matrix @ clean.scatter) / noise[rows][:, None]
         gap = jnp.sum(tensor * gap[:, None, :], axis=(0, 2))
         signs = None if self.signs is None else jnp.asarray(self.signs).reshape(1, -1)
-        numbers, covariance, learned = _posterior(normal[None], gap[None], prior, variances[None], signs)
+        numbers, covariance, learned, _ = posterior(
+            normal[None], gap[None], prior, variances[None], signs, jnp.eye(prior.shape[1])
+        )
         matrix = jnp.zeros_like(clean.cross).at[rows].set(jnp.tensordot(tensor, numbers[0], ((1,), (0,))))
         known = Numbers(matrix, covariance[0], tensor, noise[rows], moved)
         return known, numbers.reshape(np.shape(self.prior)), learned / len(moved)
@@ -346,54 +332,6 @@ class LeastSquares:
             cross=moments.cross - lean @ across,
             spread=left @ belief.spread @ left.T,
         )
-
-
-def _posterior(
-    normal: Array, gap: Array, prior: Array, variances: Array, signs: Array | None
-) -> tuple[Array, Array, Array]:
-    """Means (m, q) and covariances (m, q, q) of m vectors, and how many of the q numbers of each are learned.
-
-    With N the `normal` matrices and r the `gap`, what the data say beyond the `prior`: mean = prior + (N + diag(1/v))⁻¹ r. In
-    units of the prior's standard deviations all eigenvalues are at least 1, whatever the scales, and v = 0 is no exception.
-    """
-    q = prior.shape[1]
-    precision = jnp.diagonal(normal, axis1=1, axis2=2)
-    reach = jnp.sqrt(jnp.minimum(variances, SURELY / jnp.maximum(precision, SMALLEST)))
-    matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
-    half = cholesky.inverse_root(matrix)
-    inverse, right = jnp.swapaxes(half, 1, 2) @ half, reach * gap
-    found = jnp.sum(half * jnp.sum(half * right[:, None, :], axis=2)[:, :, None], axis=1)
-    if signs is not None:
-        found = _bounded(matrix, right, found, -prior / jnp.where(reach > 0, reach, 1.0), jnp.asarray(signs))
-    covariance = reach[:, :, None] * inverse * reach[:, None, :]
-    return prior + reach * found, covariance, q - jnp.trace(inverse, axis1=1, axis2=2)
-
-
-def _bounded(matrix: Array, right: Array, found: Array, zero: Array, signs: Array) -> Array:
-    """The minimizer of ½yᵀMy − rᵀy with y on the side of `zero` (m, q) that its sign says, one coordinate after another."""
-    low, high = jnp.where(signs > 0, zero, -jnp.inf), jnp.where(signs < 0, zero, jnp.inf)
-    q = found.shape[1]
-
-    def improve(turn: Array, found: Array) -> Array:
-        here = jnp.arange(q) == turn % q
-        row = jnp.sum(jnp.where(here[:, None], matrix, 0.0), axis=1)
-        diagonal = jnp.sum(jnp.where(here, row, 0.0), axis=1, keepdims=True)
-        best = found + (jnp.where(here, right, 0.0).sum(axis=1) - jnp.sum(row * found, axis=1))[:, None] / diagonal
-        return jnp.where(here, jnp.clip(best, low, high), found)
-
-    return lax.fori_loop(0, SWEEPS * q, improve, jnp.clip(found, low, high))
-
-
-def _left(effect: Array, scatter: Array, cross: Array, spread: Array) -> Array:
-    """What an effect (k, d) leaves of the spread of the data."""
-    explained = effect @ cross.T
-    return spread - explained - explained.T + effect @ scatter @ effect.T
-
-
-def _noise(squares: Array, degrees: Array, size: Array) -> Array:
-    """The variance of noise from its squares and half a square more: a datum's mean square, or less once the data say so."""
-    seen = jnp.where(degrees < FEW, jnp.inf, CAREFUL * squares / jnp.maximum(degrees, FEW))
-    return (squares + 0.5 * jnp.minimum(size, seen)) / jnp.maximum(degrees + 0.5, 0.5)
 
 
 def _faded(belief: Regression, share: Array) -> Regression:

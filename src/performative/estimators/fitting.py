@@ -1,0 +1,102 @@
+"""Formulas of least squares with a prior: posteriors of effects, what they leave unexplained, its noise and its misfit."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from performative.numerics import cholesky
+
+SWEEPS = 50
+"""Passes over the entries of an effect whose signs are known."""
+SURELY = 1e11
+"""The most that a prior's variance may be, in multiples of what the data say: beyond it, rounding would be all that is left where
+decisions are collinear."""
+COLLINEAR = 1e-9
+"""What is added to correlations of decisions before they are inverted."""
+ROUNDING = 1e-12
+"""The share of a sum of squares that may be rounding."""
+FEW = 2.0
+"""Degrees of freedom from which on squares say how large noise may be."""
+CAREFUL = 15.0
+"""In multiples of the variance that squares show, how large noise may be all the same, for half a square."""
+SMALLEST = 1e-200
+"""The least variance that noise is divided by."""
+
+
+def posterior(
+    normal: Array, gap: Array, prior: Array, variances: Array, signs: Array | None, beside: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Means (m, q) and covariances (m, q, q) of m vectors, how many of the q numbers of each are learned, and beside⁻¹.
+
+    With N the `normal` matrices and r the `gap`, what the data say beyond the `prior`: mean = prior + (N + diag(1/v))⁻¹ r. In
+    units of the prior's standard deviations all eigenvalues are at least 1, whatever the scales, and v = 0 is no exception.
+    The matrix (q, q) `beside` them is inverted in the same call: see `numerics.cholesky`.
+    """
+    q = prior.shape[1]
+    precision = jnp.diagonal(normal, axis1=1, axis2=2)
+    reach = jnp.sqrt(jnp.minimum(variances, SURELY / jnp.maximum(precision, SMALLEST)))
+    matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
+    halves = cholesky.inverse_root(jnp.concatenate([matrix, beside[None]]))
+    half, other = halves[:-1], halves[-1]
+    inverse, right = jnp.swapaxes(half, 1, 2) @ half, reach * gap
+    found = jnp.sum(half * jnp.sum(half * right[:, None, :], axis=2)[:, :, None], axis=1)
+    if signs is not None:
+        found = _bounded(matrix, right, found, -prior / jnp.where(reach > 0, reach, 1.0), jnp.asarray(signs))
+    covariance = reach[:, :, None] * inverse * reach[:, None, :]
+    return prior + reach * found, covariance, q - jnp.trace(inverse, axis1=1, axis2=2), other.T @ other
+
+
+def _bounded(matrix: Array, right: Array, found: Array, zero: Array, signs: Array) -> Array:
+    """The minimizer of ½yᵀMy − rᵀy with y on the side of `zero` (m, q) that its sign says, one coordinate after another."""
+    low, high = jnp.where(signs > 0, zero, -jnp.inf), jnp.where(signs < 0, zero, jnp.inf)
+    q = found.shape[1]
+
+    def improve(turn: Array, found: Array) -> Array:
+        here = jnp.arange(q) == turn % q
+        row = jnp.sum(jnp.where(here[:, None], matrix, 0.0), axis=1)
+        diagonal = jnp.sum(jnp.where(here, row, 0.0), axis=1, keepdims=True)
+        best = found + (jnp.where(here, right, 0.0).sum(axis=1) - jnp.sum(row * found, axis=1))[:, None] / diagonal
+        return jnp.where(here, jnp.clip(best, low, high), found)
+
+    return lax.fori_loop(0, SWEEPS * q, improve, jnp.clip(found, low, high))
+
+
+def left_of(effect: Array, scatter: Array, cross: Array, spread: Array) -> Array:
+    """What an effect (k, d) leaves of the spread of the data."""
+    explained = effect @ cross.T
+    return spread - explained - explained.T + effect @ scatter @ effect.T
+
+
+def noise_of(squares: Array, degrees: Array, size: Array) -> Array:
+    """The variance of noise from its squares and half a square more: a datum's mean square, or less once the data say so."""
+    seen = jnp.where(degrees < FEW, jnp.inf, CAREFUL * squares / jnp.maximum(degrees, FEW))
+    return (squares + 0.5 * jnp.minimum(size, seen)) / jnp.maximum(degrees + 0.5, 0.5)
+
+
+def correlations(scatter: Array) -> tuple[Array, Array]:
+    """Of decisions (d, d), so that they can be inverted, and the units (d,) they are measured in."""
+    squares = jnp.diag(scatter)
+    units = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+    return scatter / (units[:, None] * units) + COLLINEAR * jnp.eye(len(units)), units
+
+
+def line(inverse: Array, units: Array, cross: Array, squares: Array) -> tuple[Array, Array]:
+    """What a line without a prior leaves of the `squares` (k,) of the data, and how many numbers it learns.
+
+    `inverse` is that of the correlations of the decisions.
+    """
+    cross = cross / units
+    return squares - jnp.sum((cross @ inverse) * cross, axis=1), len(units) - COLLINEAR * jnp.trace(inverse)
+
+
+def misfit(left: Array, learned: Array, within: Array, degrees: Array, deployments: Array, dust: Array) -> Array:
+    """By how much deployments' means vary more than the noise within deployments explains, on average, at least 1.
+
+    `left` (k,) are the squares that a line leaves, `within` (k,) their part within deployments, with its `degrees` of freedom,
+    and `dust` (k,) what rounding makes of them.
+    """
+    known = (within > 0) & (degrees > 0.5)
+    noise = jnp.where(known, within + dust, 1.0) / jnp.maximum(degrees, 0.5)
+    between, free = left - within, jnp.maximum(deployments - 1.0 - learned, 0.0)
+    return jnp.maximum(jnp.mean(jnp.where(known, (between / noise + 1.0) / (free + 1.0), 1.0)), 1.0)
