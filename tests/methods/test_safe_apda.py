@@ -49,7 +49,7 @@ def test_units_do_not_matter(theta_unit, z_unit, loss_unit):
     runs, other = run(theta_unit, z_unit, loss_unit), run([10.0, 1.0], [1.0, 1.0], 1.0)
     plain = other.every / [10.0, 1.0]  # with one unit for both decisions it would be another program
     np.testing.assert_allclose(runs.every / theta_unit, plain, rtol=1e-6, atol=1e-9)
-    assert np.std(plain, axis=0).min() > 0.05  # it does move
+    assert np.std(plain, axis=0).min() > 0.02  # it does move
 
 
 def simulated(**options):
@@ -167,22 +167,24 @@ def test_no_more_is_lost_than_the_budget_allows():
     """The start is the optimum, so that all moves lose. The bound is of two standard errors: of 20 runs, two may exceed it."""
     problem, environment = small()
     best = np.asarray(pf.performative_optimum(problem, environment).decision) - 1e-3
-    spread = []
-    for budget in (1.0, 0.01):
-        method = pf.safe_apda(problem, start=best, loss_budget=budget, samples=20)
+    spread = {}
+    for budget in (None, 1.0, 0.01):
+        # It would stay where it is, but for a great worth of learning.
+        method = pf.safe_apda(problem, start=best, loss_budget=budget, samples=20, exploration=1000.0)
         runs = scan(method, environment, 60, runs=20)
         lost = losses_over_start(problem, environment, runs, best)
         unit = np.asarray(runs.states.ledger.unit)[:, None]
-        allowed = budget * unit * np.sqrt(np.maximum(np.arange(1, 61), 30.0) / 30.0)
-        assert np.sum(np.any(lost > allowed + 1e-9, axis=1)) <= 2
-        spread.append(np.median(np.max(np.abs(runs.every - best), axis=tuple(range(1, runs.every.ndim)))))
-    assert spread[1] < 0.5 * spread[0]
-    assert spread[1] < 0.1
+        if budget is not None:
+            allowed = budget * unit * np.sqrt(np.maximum(np.arange(1, 61), 30.0) / 30.0)
+            assert np.sum(np.any(lost > allowed + 1e-9, axis=1)) <= 2
+        spread[budget] = np.mean(np.max(np.abs(runs.every - best), axis=tuple(range(1, runs.every.ndim))))
+    assert spread[0.01] < 0.5 * spread[1.0] < 0.25 * spread[None]
+    assert spread[0.01] < 0.1
 
 
 def test_several_decisions_are_deployed_in_a_round_and_all_teach():
     problem, environment = small()
-    method = pf.safe_apda(problem, start=[-0.5, 0.0], samples=4, deployments_per_round=2)
+    method = pf.safe_apda(problem, start=[-0.5, 0.0], samples=4, deployments_per_round=2, exploration=30.0)
     runs = scan(method, environment, 30)
     assert runs.first[0].shape == (1, 2, 2)
     assert runs.later[0].shape == (1, 29, 2, 2)

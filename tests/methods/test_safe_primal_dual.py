@@ -40,7 +40,7 @@ def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradie
     key = jax.random.key(0)
     state = method.init(key)
     bounds = []
-    for _ in range(25):
+    for _ in range(60):
         key, asking, answering = jax.random.split(key, 3)
         asked = method.ask(state, asking)
         with jax.enable_x64(True):

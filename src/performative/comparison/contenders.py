@@ -162,7 +162,7 @@ def _common(scale: Scale, usual: int = 1) -> dict[str, Any]:
 
 
 def _safe_apda(case: Case, scale: Scale) -> Method:
-    return safe_apda(case.problem, reservoir=100, **_common(scale), **_location(case))
+    return safe_apda(case.problem, **_common(scale), **_location(case))
 
 
 def _stay(case: Case, scale: Scale) -> Method:

@@ -20,6 +20,8 @@ from performative.estimators.known import Numbers, Rows
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import Fit
 from performative.methods.prior import Prior
+from performative.methods.stakes import Stakes
+from performative.numerics import cholesky
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.safety import PreparedSafety
@@ -29,6 +31,11 @@ PESSIMISM = 0.6
 """How many standard errors a step must be worth."""
 NEAR = 0.003
 """Steps shorter than this share of the range are too short to need evidence."""
+SURELY, BENT = 2.0, 1.0
+"""How many standard errors a farther step must be worth, and by how much the mean of a datum may be off a line across the range,
+in multiples of its size."""
+FARTHER = (0.0, 0.06, 0.13, 0.22, 0.35, 0.6, 1.0)
+"""How much farther is tried, from the trust region to the whole range."""
 ITERATIONS = 80
 """Primal and dual steps in the quadratic model."""
 FLATTEST = 0.3
@@ -64,6 +71,7 @@ class Model(NamedTuple):
     top: Array
     slope: Array
     known: Rows | Numbers
+    unsure: Array
     center: Array
     error: Array
 
@@ -93,7 +101,7 @@ class Model(NamedTuple):
         least = jnp.maximum(FLATTEST * prior.bend, STRAIGHT * jnp.max(jnp.abs(slopes)))
         flattest = jnp.maximum(least, 1e-300)
         slope = prediction.slope_in_data(belief, belief.effect, theta)
-        spread = slope @ belief.covariance @ slope * fit.misfit / samples
+        shape = prediction.gradient_variance(belief, belief.effect, theta)
         return Model(
             theta=theta,
             gradient=slopes,
@@ -102,9 +110,20 @@ class Model(NamedTuple):
             top=jnp.maximum(values[-1], flattest),
             slope=slope,
             known=known,
+            unsure=known.total(slope) + fit.misfit * shape * widths[:, None] * widths,
             center=belief.decision,
-            error=jnp.sqrt(jnp.maximum(spread, 1e-6 * known.noisy(slope))),
+            error=mean_loss_error(prediction, fit, theta, samples),
         )
+
+
+def mean_loss_error(prediction: Prediction, fit: Fit, theta: Array, samples: int) -> Array:
+    """The standard error of the mean loss of a deployment of θ, less what is predicted from finitely many samples."""
+    belief = fit.regression
+    rows = jnp.inf if belief.reservoir is None else jnp.minimum(belief.count, belief.reservoir.shape[0])
+    spread = prediction.loss_variance(belief, belief.effect, theta) * (1.0 / samples + 1.0 / rows)
+    slope = prediction.slope_in_data(belief, belief.effect, theta)
+    least = 1e-6 * jnp.sum(slope**2 * belief.noise) / samples
+    return jnp.sqrt(fit.misfit * jnp.maximum(spread, least))
 
 
 @pytree()
@@ -115,10 +134,28 @@ class Planner:
     exploration: Array
 
     def step(
-        self, problem: Problem, safety: PreparedSafety, model: Model, multipliers: Array, radius: Array
+        self, problem: Problem, safety: PreparedSafety, model: Model, now: Stakes, multipliers: Array, radius: Array
     ) -> tuple[Array, Array]:
-        """θ and λ that minimize R̂ + PESSIMISM standard errors in the feasible set, each coordinate at most `radius`·W away."""
-        unsure = model.known.total(model.slope)
+        """θ and λ that minimize R̂ + PESSIMISM standard errors in the feasible set and a trust region.
+
+        Each coordinate moves at most `radius`·W, or farther where R̂ and SURELY standard errors, which then allow for curvature
+        as well, are lower there. `now` compares with the last θ.
+        """
+        radii = radius + (1.0 - radius) * jnp.asarray(FARTHER)
+        tries, lams = jax.vmap(lambda one: self._within(problem, model, multipliers, one))(radii)
+        pull = getattr(safety, "pull", safety)  # the nearest safe decision takes a solver for each
+        safe = jax.vmap(lambda x: pull(problem, x))(tries)
+        values, errors = jax.vmap(now.over_start)(safe)
+        bent = BENT * jax.vmap(now.bent, (0, None))(safe, self.widths)
+        worst = values + SURELY * jnp.sqrt(errors**2 + jnp.where(radii > radius, bent, 0.0) ** 2)
+        chosen = jnp.argmin(worst)
+        theta, lam = safety(problem, tries[chosen]), lams[chosen]
+        good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(lam))
+        return jnp.where(good, theta, model.theta), jnp.where(good, lam, multipliers)
+
+    def _within(self, problem: Problem, model: Model, multipliers: Array, radius: Array) -> tuple[Array, Array]:
+        """The minimizer θ ∈ Θ of the model, each coordinate at most `radius`·W away, and λ."""
+        unsure = model.unsure
         widest = jnp.sqrt(jnp.sum(unsure * unsure))
         floor = NEAR**2 * jnp.trace(unsure) / unsure.shape[0] + 1e-300
         g = problem.g(model.theta)
@@ -142,9 +179,7 @@ class Planner:
             return after, lam
 
         u, lam = lax.fori_loop(0, ITERATIONS, iterate, (jnp.zeros_like(model.theta), multipliers))
-        theta = safety(problem, problem.decisions.project(model.theta + self.widths * u))
-        good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(lam))
-        return jnp.where(good, theta, model.theta), jnp.where(good, lam, multipliers)
+        return problem.decisions.project(model.theta + self.widths * u), lam
 
     def probe(
         self,
@@ -175,13 +210,16 @@ class Planner:
         def price(u: Array) -> Array:
             return slope @ u + 0.5 * u @ model.hessian @ u
 
-        climb = jax.vmap(jax.grad(lambda u: worth(u) - price(u)))
+        # Constraints that hold θ take the slope off its price; they would lead all signs across them.
+        held = jax.jacrev(problem.g)(theta).T @ multipliers * self.widths
+        climb = jax.vmap(jax.grad(lambda u: worth(u) - price(u) - held @ u))
         first = jnp.clip(jnp.sqrt(TAUGHT * relative / theta.shape[0]), SHORT, WIDE)
         longest = jnp.minimum(LONG, first * (jnp.maximum(rounds, 10.0) / 10.0) ** 0.25)
-        signs = jnp.where(noise > 0, 1.0, -1.0)
+        first_signs = signs = jnp.where(noise > 0, 1.0, -1.0)
         signs = lax.fori_loop(0, 3, lambda _, signs: jnp.where(climb(longest * signs) > 0, 1.0, -1.0), signs)
         if multipliers.shape[0]:
-            signs = jnp.concatenate([signs, self._along(problem, theta, multipliers, signs)])
+            both = jnp.concatenate([signs, first_signs])
+            signs = jnp.concatenate([signs, self._along(problem, theta, multipliers, both)])
         signs = jnp.concatenate([signs, -signs])
         lengths = longest * jnp.asarray(SIZES)
         tries = (lengths[:, None, None] * signs).reshape(-1, theta.shape[0])
@@ -205,4 +243,4 @@ class Planner:
         rows = rows / jnp.sqrt(jnp.maximum(jnp.sum(rows * rows, axis=1, keepdims=True), 1e-300))
         holding = jnp.where((multipliers > 0.0)[:, None] & jnp.isfinite(rows), rows, 0.0)
         gram = holding @ holding.T + 1e-9 * jnp.eye(rows.shape[0])
-        return directions - (jnp.linalg.solve(gram, holding @ directions.T)).T @ holding
+        return directions - (directions @ holding.T) @ cholesky.eliminated(gram) @ holding

@@ -16,9 +16,11 @@ from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.sets import Box
 
-OWN, OTHERS, ALIKE = 1.5, 0.3, 1.0
+OWN, OTHERS, ALIKE = 1.5, 0.6, 1.0
 """By how much the mean of a datum may change across a coordinate's range, in multiples of its size: the coordinate that the loss
 weighs it with, the others, and any where the loss weighs it with none in particular. One standard deviation of the prior."""
+BELIEVED = 1.0
+"""How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
 MOST = 1e6
 """The largest variance that a user may give an entry of the effect, in multiples of the largest of the prior."""
 
@@ -91,13 +93,14 @@ class Prior:
                 free = free * (jnp.asarray(learner.signs) != 0)
         size = jnp.maximum(belief.size, 1e-300)[:, None]
         squares = ((known.effect - expected) ** 2 * self.widths**2 + known.variances(self.widths)) / size
+        first = _first_squares(self.own)
 
-        def average(where: Array) -> Array:
-            return jnp.sum(where * squares) / jnp.maximum(jnp.sum(where), 1.0)
+        def average(where: Array, guess: Array) -> Array:
+            return (BELIEVED * guess + jnp.sum(where * squares)) / (BELIEVED + jnp.sum(where))
 
-        seen = jnp.stack([average(free * self.own), average(free * (1.0 - self.own))])
+        seen = jnp.stack([average(free * self.own, first[0]), average(free * (1.0 - self.own), first[1])])
         bend = jnp.where(self.bend > 0, self.bend, _bend(self.mixed, belief))
-        return changed(self, squares=jnp.maximum(_first_squares(self.own), seen), bend=bend)
+        return changed(self, squares=jnp.maximum(first, seen), bend=bend)
 
     def relative(self, belief: Regression, samples: int) -> Array:
         """The noise of a deployment over the weakest effects that are expected across the range, both squared, on average."""
@@ -119,7 +122,7 @@ def _like(known: Array, variances: Array) -> Array:
 
 def _first_squares(own: Array) -> Array:
     """The variances before anything is known of the effect: of own entries, and of the others."""
-    others = jnp.where(jnp.any(own > 0), OTHERS, ALIKE)
+    others = jnp.where(jnp.any(own > 0), OTHERS / max(1, own.shape[1] - 1) ** 0.5, ALIKE)
     return jnp.stack([jnp.maximum(OWN, others), others]) ** 2
 
 

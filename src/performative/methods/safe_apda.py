@@ -45,7 +45,7 @@ def safe_apda(
     effect_error: ArrayLike | None = None,
     signs: ArrayLike | None = None,
     history: Past | tuple[ArrayLike, ArrayLike] | None = None,
-    reservoir: int = 500,
+    reservoir: int | None = None,
     forgetting: float = 1.0,
 ) -> SafePrimalDual:
     """For those who pay for every deployment: start at today's decision, move as far as the evidence goes, stay feasible.
@@ -74,7 +74,8 @@ def safe_apda(
         signs: what you know of the signs of the effect, entry by entry: 1, -1, 0 for no effect at all, nan where you cannot say.
         history: past deployments, a `performative.Past`, or decisions (N, d) and samples (N, k), one for each. Base samples
             have decision 0. The first decision is the start all the same.
-        reservoir: how many deployments are kept where the loss is not quadratic in the data.
+        reservoir: how many samples are kept where the loss is not quadratic in the data; those of a hundred deployments by
+            default, but at least 500 and at most 5,000.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
             on about the last hundred rounds, and exploration goes on after that many.
 
@@ -93,7 +94,8 @@ def safe_apda(
         start = require_inside("start", problem, start)
     safety = Pull() if safety is None else _checked_safety(safety)
     prepared = as_node(safety).prepared(problem, strictly_feasible(problem, anchor, start))
-    samples, size = whole("samples", samples, 1), whole("reservoir", reservoir, 1)
+    samples = whole("samples", samples, 1)
+    size = min(max(100 * samples, 500), 5_000) if reservoir is None else whole("reservoir", reservoir, 1)
     memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))

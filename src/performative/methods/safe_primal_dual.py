@@ -8,7 +8,7 @@ has a unit of its own: a prior in units of the data and of each coordinate's ran
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,10 @@ from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression
 from performative.estimators.standard_errors import DRAWS, Confidence, confidence
-from performative.methods.planning import Model, Planner
+from performative.methods.planning import PESSIMISM, Model, Planner, mean_loss_error
 from performative.methods.prior import Prior
 from performative.methods.protocol import checked
+from performative.methods.stakes import Limits, Stakes
 from performative.moves import Moves
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
@@ -53,6 +54,16 @@ class Reasons:
     limited: Array
     held: Array
     spent: Array
+
+
+class Probing(NamedTuple):
+    """Probes (b, d), for how many rounds, their price and worth, and whether the budget holds them back."""
+
+    decisions: Array
+    repeats: Array
+    price: Array
+    worth: Array
+    held: Array
 
 
 @pytree()
@@ -231,9 +242,9 @@ class SafePrimalDual:
                 belief = state.belief
             else:
                 belief = self.learner.update(belief, decision, rows)
-        worse = (jnp.mean(jax.vmap(self.problem.loss, (None, 0))(decisions[0], samples[0])) - state.expected) / (
-            jnp.maximum(state.error, 1e-300)
-        )
+        losses = jax.vmap(self.problem.loss, (None, 0))(decisions[0], samples[0])
+        error = jnp.maximum(state.error, jnp.sqrt(jnp.var(losses) / samples.shape[1]))
+        worse = (jnp.mean(losses) - state.expected) / jnp.maximum(error, 1e-300)
         factor = jnp.where(worse < 1.0, GROWTH, jnp.where(worse > 2.0, SHRINKING, 1.0))
         radius = jnp.where(state.error > 0, jnp.clip(radius * factor, SMALLEST, LARGEST), radius)
         return changed(
@@ -257,58 +268,22 @@ class SafePrimalDual:
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)
         model = lax.optimization_barrier(model)
-        theta, lam = planner.step(problem, self.safety, model, state.multipliers, state.radius)
-        t = self.learner.remembered(state.round.astype(jnp.float64), self.samples)
-        ahead = jnp.maximum(self.deployments - state.round, 0.0)
-        horizon = jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(t, 5.0))
-        key = jax.random.fold_in(belief.key, state.round)
-        noise = standard_normal(key, self.arms * STARTS * problem.d).reshape(self.arms, STARTS, problem.d)
-        start, unsure = jnp.asarray(self.start), model.known.total(model.slope)
-        today = self.prediction.risk(belief, belief.effect, start)
-
-        def over_start(x: Array) -> tuple[Array, Array]:
-            """The predicted loss over the start's, and its standard error."""
-            u = (x - start) / widths
-            value = self.prediction.risk(belief, belief.effect, x) - today
-            return value, jnp.sqrt(jnp.maximum(u @ unsure @ u, 0.0))
-
-        rounds = state.round.astype(jnp.float64)
-        bent = model.hessian / (widths[:, None] * widths)
-        sure = self.budget.sure(belief.freedom)
-        spent = state.ledger.spent(model.error, *over_start(state.ledger.mean), bent, sure)
+        now, stakes = (Stakes.of(self.prediction, fit, one) for one in (state.decision, jnp.asarray(self.start)))
+        theta, lam = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
+        better, unsure = stakes.over_start(theta)
+        theta = jnp.where(better + PESSIMISM * unsure < 0.0, theta, stakes.start)
+        bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
+        spent = state.ledger.spent(model.error, *stakes.over_start(state.ledger.mean), bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
-        left = jnp.maximum(self.budget.allowance(state.ledger, rounds) - spent, 0.0)
-        repeats = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)  # the rounds until the next plan
-        left = left / (self.arms * repeats)
-
-        def affordable(x: Array) -> tuple[Array, Array]:
-            """The decision as far from the start as the budget lets it be, and the bound on its loss."""
-            shares = jnp.asarray([1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.0])
-            tries = start + shares[:, None] * (x - start)
-            values, errors = jax.vmap(over_start)(tries)
-            bounds = values + sure * errors
-            fine = ((bounds <= left) & self._meets(tries)[:, 0]) | (shares == 0.0)
-            chosen = jnp.argmax(fine)
-            return jnp.where(shares[chosen] == 1.0, x, tries[chosen]), bounds[chosen]
-
-        theta, bound = affordable(theta)
-        probes, prices, worths = [], [], []
-        known = model.known
-        relative = state.prior.relative(belief, self.samples)
-        for arm in range(self.arms):
-            here = model._replace(known=known)
-            probe, worth, price, most = planner.probe(
-                problem, self.safety, here, theta, lam, horizon, rounds, relative, noise[arm]
-            )
-            probe = jnp.where(jnp.asarray(arm == 0 and self.arms > 1), theta, probe)
-            known = known.after((probe - belief.decision) / widths)
-            probe, one = affordable(probe)
-            bound = jnp.maximum(bound, one)
-            repeats = jnp.minimum(repeats, jnp.maximum(most, 1.0))
-            probes.append(probe)
-            prices.append(price)
-            worths.append(worth)
-        gain, gain_error = over_start(theta)
+        left = (
+            jnp.maximum(self.budget.allowance(state.ledger, state.round.astype(jnp.float64)) - spent, 0.0) / self.arms
+        )
+        rounds = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)  # until the next plan
+        limits = Limits(left / rounds, sure, lambda tries: self._meets(tries)[:, 0])
+        theta, bound, held = stakes.affordable(theta, limits)
+        limits = limits._replace(left=left - rounds * jnp.maximum(bound, 0.0))
+        probing = self._probing(state, planner, model, stakes, limits, theta, lam, rounds)
+        gain, gain_error = stakes.over_start(theta)
         away = jnp.max(jnp.abs(theta - state.decision) / widths)
         after = changed(
             state,
@@ -316,20 +291,57 @@ class SafePrimalDual:
             multipliers=lam,
             belief=belief,
             prior=state.prior.grown(self.learner, belief, fit.known),
-            probes=jnp.stack(probes),
-            repeats=jnp.where(jnp.isfinite(repeats), repeats, 1.0).astype(state.repeats.dtype),
-            error=model.error,
+            probes=probing.decisions,
+            repeats=probing.repeats.astype(state.repeats.dtype),
             reasons=Reasons(
                 gain=-gain,
                 gain_error=gain_error,
-                price=jnp.sum(jnp.stack(prices)),
-                worth=jnp.sum(jnp.stack(worths)),
+                price=probing.price,
+                worth=probing.worth,
                 limited=away >= 0.99 * state.radius,
-                held=bound > left,
+                held=held | probing.held,
                 spent=spent,
             ),
         )
-        return changed(after, expected=self.prediction.risk(belief, belief.effect, self._decide(after)[0]))
+        ahead = self._decide(after)[0]
+        expected = self.prediction.risk(belief, belief.effect, ahead)
+        return changed(after, expected=expected, error=mean_loss_error(self.prediction, fit, ahead, self.samples))
+
+    def _probing(
+        self,
+        state: SafeState,
+        planner: Planner,
+        model: Model,
+        stakes: Stakes,
+        limits: Limits,
+        theta: Array,
+        lam: Array,
+        rounds: Array,
+    ) -> Probing:
+        """What each arm deploys around θ in some of the next `rounds`, within the limits."""
+        problem, belief = self.problem, stakes.fit.regression
+        so_far = state.round.astype(jnp.float64)
+        ahead = jnp.maximum(self.deployments - so_far, 0.0)
+        again = jnp.maximum(self.learner.remembered(so_far, self.samples), 5.0)
+        horizon = jnp.where(jnp.isfinite(ahead), ahead, again)
+        relative = state.prior.relative(belief, self.samples)
+        key = jax.random.fold_in(belief.key, state.round)
+        noise = standard_normal(key, self.arms * STARTS * problem.d).reshape(self.arms, STARTS, problem.d)
+        probes, held = [], jnp.asarray(False)
+        price, worth = jnp.zeros(()), jnp.zeros(())
+        for arm in range(self.arms):
+            probe, gained, paid, most = planner.probe(
+                problem, self.safety, model, theta, lam, horizon, so_far, relative, noise[arm]
+            )
+            if arm == 0 and self.arms > 1:
+                probe = theta
+            model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
+            probe, bound, stopped = stakes.affordable(probe, limits, theta)
+            afforded = jnp.where(bound > 0.0, limits.left / jnp.where(bound > 0.0, bound, 1.0), jnp.inf)
+            rounds = jnp.clip(jnp.floor(jnp.minimum(most, afforded)), 1.0, rounds)
+            probes.append(probe)
+            held, price, worth = held | stopped, price + paid, worth + gained
+        return Probing(jnp.stack(probes), jnp.where(jnp.isfinite(rounds), rounds, 1.0), price, worth, held)
 
     def _opened(self, state: SafeState, decision: Array, samples: Array, all_samples: Array) -> SafeState:
         """The state after the first deployment: its data, and the prior that all samples so far and the loss set."""

@@ -1,0 +1,78 @@
+"""What a decision may lose against staying at the start, and how far from it a budget lets the decision go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from performative.estimators.prediction import Prediction
+from performative.estimators.regression import Fit
+
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.0)
+"""How much of the way from the start is tried, the most first, where the whole of it may lose too much."""
+WHOLE = 0.5
+"""The least share that budget is spent on: what a move teaches falls like the square of its length, what it may lose less fast,
+so it is better to wait until a long one is affordable. Shorter moves must be surely better than the start."""
+
+
+class Limits(NamedTuple):
+    """What is `left` of a budget, how many standard errors make `sure` of it, and which of some decisions meet constraints."""
+
+    left: Array
+    sure: Array
+    meets: Callable[[Array], Array]
+
+
+class Stakes(NamedTuple):
+    """A fitted regression and the start that decisions are compared with; `today` is its risk, `weights` (k,) its E ∂ℓ/∂z."""
+
+    prediction: Prediction
+    fit: Fit
+    start: Array
+    today: Array
+    weights: Array
+
+    @staticmethod
+    def of(prediction: Prediction, fit: Fit, start: Array) -> Stakes:
+        """What the fit says of the start."""
+        belief = fit.regression
+        weights = prediction.slope_in_data(belief, belief.effect, start)
+        return Stakes(prediction, fit, start, prediction.risk(belief, belief.effect, start), weights)
+
+    def over_start(self, x: Array) -> tuple[Array, Array]:
+        """R̂(x) − R̂(start) and its standard error.
+
+        An error E of the effect and e of the mean move the mean of the data at x by E(x − x̄) + e, and the risk by c(x)ᵀ of
+        that, with c = E ∂ℓ/∂z; the same at the start.
+        """
+        belief = self.fit.regression
+        value = self.prediction.risk(belief, belief.effect, x) - self.today
+        weights = self.prediction.slope_in_data(belief, belief.effect, x)
+        apart = weights[:, None] * (x - belief.decision) - self.weights[:, None] * (self.start - belief.decision)
+        level = self.prediction.gap_variance(belief, belief.effect, x, self.start)
+        return value, jnp.sqrt(jnp.maximum(self.fit.misfit * (self.fit.known.variance(apart) + level), 0.0))
+
+    def bent(self, x: Array, widths: Array) -> Array:
+        """By how much the risk of x is off where the mean of the data is off a line by its size times the square of the distance
+        from the start, in widths.
+        """
+        belief = self.fit.regression
+        squares = self.prediction.squared_slopes(belief, belief.effect, x)
+        return jnp.sum(((x - self.start) / widths) ** 2) * jnp.sqrt(jnp.sum(squares * belief.size))
+
+    def affordable(self, x: Array, limits: Limits, near: Array | None = None) -> tuple[Array, Array, Array]:
+        """The decision as far as the limits let it be from the start, or from one `near`, a bound on its loss, and whether it is
+        held back.
+        """
+        near, share = self.start if near is None else near, jnp.asarray(SHARES)
+        tries = near + share[:, None] * (x - near)
+        values, errors = jax.vmap(self.over_start)(tries)
+        bounds = values + limits.sure * errors
+        paid = jnp.where(share >= WHOLE, limits.left, 0.0)
+        fine = ((bounds <= paid) & limits.meets(tries)) | (share == 0.0)
+        chosen = jnp.argmax(fine)
+        return jnp.where(chosen == 0, x, tries[chosen]), bounds[chosen], chosen > 0
