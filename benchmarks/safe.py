@@ -1,12 +1,10 @@
-"""Safe APDA against APDA at equal numbers of deployments, and the effect of each of its parts: `make safe` writes docs/safe/."""
+"""Safe APDA against APDA at equal numbers of deployments: `make safe` writes docs/safe/."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,10 @@ import xarray as xr
 
 import performative as pf
 from performative import steps
-from performative.budget import Budget
 from performative.constraints import Linear, Proximity
-from performative.estimators.regression import LeastSquares, Regression
 from performative.experiments.reproduce import reproduce
 from performative.experiments.settings import EXPERIMENTS, cast_of
-from performative.numerics.pytrees import changed, pytree
+from performative.numerics.pytrees import changed
 from performative.problems import portfolio, regression
 from performative.problems.instance import random_source
 
@@ -30,7 +26,7 @@ OUT = Path(__file__).parent.parent / "docs" / "safe"
 DEPLOYMENTS, REALIZATIONS = 1_000_000, 20
 WARMUP = 1000
 FEWER = 100_000
-"""Deployments on the other problems and for the parts."""
+"""Deployments on the other problems."""
 TARGETS = {"regression": 100, "portfolio": 1000}
 
 
@@ -187,82 +183,6 @@ def others() -> dict[str, Any]:
     return rows
 
 
-@pytree()
-class Anywhere:
-    """No safety: whatever is wanted is deployed."""
-
-    def __call__(self, problem: pf.Problem, candidate: jax.Array) -> jax.Array:
-        """The candidate."""
-        return candidate
-
-
-@pytree("unmoved", "structured", "reservoir")
-class Descending(LeastSquares):
-    """Stochastic descent on the squared error, step 2/(t + 2(d + 2)) per unit of exploration, instead of regression."""
-
-    def update(self, belief: Regression, decision: jax.Array, samples: jax.Array) -> tuple[Regression, jax.Array]:
-        """One step of descent."""
-        after, surprise = super().update(belief, decision, samples)
-        step, d = decision - belief.decision, decision.shape[0]
-        size = jnp.maximum(jnp.sum(step * step) / d, 1e-300)
-        rate = 2.0 / (belief.count + 2.0 * (d + 2)) / size
-        slope = jax.vjp(lambda effect: self.shift(effect, rate * step), belief.effect)[1](surprise)[0]
-        return changed(after, effect=belief.effect + slope), surprise
-
-
-@pytree("unmoved", "structured", "reservoir")
-class Frozen(LeastSquares):
-    """The mean and covariance of the first 1,000 deployments from then on, as with base samples drawn once."""
-
-    def update(self, belief: Regression, decision: jax.Array, samples: jax.Array) -> tuple[Regression, jax.Array]:
-        """Only the effect is learned further."""
-        after, surprise = super().update(belief, decision, samples)
-        late = belief.count >= WARMUP
-        keep: Callable[[Any, Any], Any] = lambda old, new: jnp.where(late, old, new)  # noqa: E731
-        return changed(
-            after,
-            decision=keep(belief.decision, after.decision),
-            data=keep(belief.data, after.data),
-            scatter=keep(belief.scatter * after.count / belief.count, after.scatter),
-        ), surprise
-
-
-def of_kind(kind: type, part: Any) -> Any:
-    """The numbers of a part in another class."""
-    return kind(**{field.name: getattr(part, field.name) for field in dataclasses.fields(part)})
-
-
-def parts() -> dict[str, Any]:
-    """Each part taken away alone, on one instance of each experiment (ε = 1), at 10⁵ deployments."""
-    rows: dict[str, Any] = {}
-    for name, module in (("regression", regression), ("portfolio", portfolio)):
-        instance = module.instance(0, 0, 1.0, WARMUP)
-        structure = {} if instance.shift is None else {"shift": instance.shift, "effect": instance.prior}
-        full = pf.safe_apda(instance.truth, start=instance.start, **structure)
-        methods = {
-            "safe_apda": full,
-            "without probes": changed(full, planner=changed(full.planner, exploration=np.float64(0.0))),
-            "without a loss budget": changed(full, budget=Budget(None)),
-            "without regression (stochastic descent)": changed(full, learner=of_kind(Descending, full.learner)),
-            "without recycling (1,000 base samples)": changed(full, learner=of_kind(Frozen, full.learner)),
-            "without safety": changed(full, safety=Anywhere()),
-        }
-        rows[name] = {}
-        for label, method in methods.items():
-            runs = pf.simulate(
-                {"m": method}, instance.environment, rounds=FEWER - 1, realizations=REALIZATIONS, seed=0, workers=2
-            ).isel({"algorithm": 0})
-            rows[name][label] = {
-                "deployed_regret": float(runs.isel(t=-1)["deployed_regret"].mean()),
-                "regret": float(runs.isel(t=-1)["regret"].mean()),
-                "violation": float(runs.isel(t=-1)["deployed_violation"].max()),
-                "deployments": [int(value) for value in runs["deployments"].isel(realization=0)],
-                "curve": [float(value) for value in runs["deployed_regret"].mean("realization")],
-            }
-            print(name, label, {k: v for k, v in rows[name][label].items() if isinstance(v, float)}, flush=True)
-    return rows
-
-
 def table(rows: dict[str, Any], scaled_probes: dict[str, Any]) -> str:
     """The comparison as Markdown."""
     lines = [
@@ -280,32 +200,6 @@ def table(rows: dict[str, Any], scaled_probes: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def parts_table(rows: dict[str, Any]) -> str:
-    """The variants as Markdown."""
-    lines = ["| | " + " | ".join(f"{name} | violation" for name in rows) + " |", "|---|" + "---|" * 2 * len(rows)]
-    for label in next(iter(rows.values())):
-        cells = [f"{rows[name][label]['deployed_regret']:.3g} | {rows[name][label]['violation']:.2g}" for name in rows]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def draw(rows: dict[str, Any], path: Path) -> None:
-    """Deployed regret of each variant against the deployments."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    styles = [("#000000", "-"), ("#D55E00", "--"), ("#0072B2", "-."), ("#009E73", ":"), ("#CC79A7", (0, (5, 1)))]
-    for axis, (name, variants) in zip(axes, rows.items(), strict=True):
-        for (label, values), (color, dash) in zip(variants.items(), styles, strict=True):
-            axis.loglog(values["deployments"], np.abs(values["curve"]), color=color, ls=dash, label=label)
-        axis.set(title=name, xlabel="deployments", ylabel="deployed regret per deployment")
-    axes[0].legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=150, metadata={"Software": None})
-
-
 def written(name: str) -> dict[str, Any]:
     """The committed results of one part."""
     return json.loads((OUT / f"{name}.json").read_text())
@@ -314,14 +208,11 @@ def written(name: str) -> dict[str, Any]:
 def main(chosen: list[str]) -> None:
     """Run the chosen parts (all by default), write their results and print the tables they enter."""
     OUT.mkdir(parents=True, exist_ok=True)
-    stages = {"probes": probes, "main": main_table, "others": others, "parts": parts}
+    stages = {"probes": probes, "main": main_table, "others": others}
     for name, run in stages.items():
         if not chosen or name in chosen:
             rows = run()
             (OUT / f"{name}.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
-            if name == "parts":
-                print(parts_table(rows), flush=True)
-                draw(rows, OUT / "parts.png")
     for name in ("main", "others"):
         if not chosen or name in chosen or "probes" in chosen:
             print(table(written(name), written("probes")), flush=True)

@@ -47,7 +47,6 @@ class Plan(NamedTuple):
     deployed: Floats
     repeats: int
     gain: float
-    gain_error: float
     price: float
     worth: float
     radius: float
@@ -73,7 +72,6 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
         "action": "explore" if exploring else "exploit",
         "moves": moves.tolist(),
         "gain": plan.gain,
-        "gain_error": plan.gain_error,
         "price": plan.price if exploring else 0.0,
         "worth": plan.worth if exploring else 0.0,
         "rounds": max(plan.repeats, 1) if exploring else 1,
@@ -86,9 +84,7 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
     else:
         sentences = ["exploits: deploys the current decision" if near else "moves toward the current decision"]
     better = "a gain" if plan.gain >= 0 else "a loss"
-    sentences.append(
-        f"the current decision is expected to bring {better} of {abs(plan.gain):.4g} ± {plan.gain_error:.2g} over the start"
-    )
+    sentences.append(f"the current decision is expected to bring {better} of {abs(plan.gain):.4g} over the start")
     if exploring:
         price = f"costs about {plan.price:.3g}" if plan.price > 0 else "is expected to cost nothing"
         sentences.append(f"the probe {price} in risk, and what it teaches is worth about {plan.worth:.3g}")

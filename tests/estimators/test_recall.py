@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from playing import EFFECT, small
+from playing import EFFECT, small, standard_errors
 
 import performative as pf
 from performative.losses import Logistic
@@ -104,7 +104,7 @@ def test_data_that_the_effect_cannot_move_explain_noise_within_deployments():
     method = pf.safe_apda(problem, shift=shift, effect=np.zeros(1), history=(theta, z))
     state = method.init(new_key(0))
     with precise():
-        estimate = method.confidence(state)
+        estimate = standard_errors(method, state)
     naive = np.sqrt(1.01 / 100)  # of the difference of two means over 200 days
     assert abs(float(estimate.effect[0]) - 0.5) < 0.3 * naive
     assert float(estimate.effect_error[0]) < 0.3 * naive

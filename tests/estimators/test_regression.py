@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from playing import EFFECT, play, small
+from playing import EFFECT, play, small, standard_errors
 from scanning import regret, scan
 
 import performative as pf
@@ -109,7 +109,7 @@ def test_a_structured_effect_is_learned_whatever_its_scale():
         shift = jax.tree_util.Partial(scaled_shift, factor)
         method = pf.safe_apda(problem, shift=shift, effect=np.zeros(2), exploration=2.0)
         runs = scan(method, environment, 120)
-        estimate = method.confidence(runs.state)
+        estimate = standard_errors(method, runs.state)
         results.append((runs.every, factor * estimate.effect, factor * estimate.effect_error))
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8)
@@ -127,7 +127,7 @@ def test_data_that_the_effect_cannot_move_sharpen_its_estimate():
     method = pf.safe_apda(problem, shift=shift, effect=np.zeros(1))
     assert method.learner.unmoved == (0,)
     state = scan(method, environment, 120).state
-    estimate = method.confidence(state)
+    estimate = standard_errors(method, state)
     naive = np.sqrt(float(state.belief.covariance[1, 1] / state.belief.moments.scatter[0, 0]))
     assert estimate.effect_error[0] < 0.2 * naive
     assert abs(estimate.effect[0] - 0.5) <= 4 * estimate.effect_error[0]
@@ -219,7 +219,7 @@ def test_collinear_decisions_tell_their_sum():
     random = np.random.default_rng(0)
     x = np.repeat(random.normal(size=(10_000, 1)), 2, axis=1)
     method, state = learned_from((x, 100.0 + x @ np.full((2, 2), -2.5) + random.normal(size=x.shape)))
-    estimate = method.confidence(state)
+    estimate = standard_errors(method, state)
     np.testing.assert_allclose(estimate.effect.sum(axis=1), -5.0, atol=0.1)  # five standard errors of 0.02
     assert np.all(estimate.effect_error > 100.0)
 
@@ -227,12 +227,12 @@ def test_collinear_decisions_tell_their_sum():
 def test_means_without_rows_show_no_standard_errors_of_their_own():
     method, state = learned_from(pf.Past.of([[1.0, 1.0], [2.0, 1.0], [1.0, 2.0]], np.eye(3)[:, :2], counts=[100] * 3))
     with pytest.raises(ValueError, match="standard errors need more than 4 samples, but got 3"):
-        method.confidence(state)
+        standard_errors(method, state)
 
 
 def test_an_entry_known_to_be_nil_is_nil_in_the_estimates_too():
     method, state = learned_from(line(0.5), signs=[[np.nan, 0.0], [0.0, np.nan]])
-    estimate = method.confidence(state)
+    estimate = standard_errors(method, state)
     np.testing.assert_array_equal(estimate.effect[[0, 1], [1, 0]], 0.0)
 
 

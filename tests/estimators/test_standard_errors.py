@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from playing import EFFECT, play, small
+from playing import EFFECT, play, small, standard_errors
 from scanning import scan
 
 import performative as pf
@@ -68,7 +68,7 @@ def test_a_reservoir_is_as_sure_as_what_it_holds():
     environment = pf.LocationFamily(pf.Gaussian([1.0], [0.5]), [[0.3]])
     method = pf.safe_apda(problem, reservoir=50)
     state = scan(method, environment, 150).state
-    estimate = method.confidence(state)
+    estimate = standard_errors(method, state)
     rows, effect, theta = (np.asarray(part) for part in (state.belief.reservoir, state.belief.effect, state.decision))
     losses = [loss(theta, row[1:] + effect @ (theta - row[:1])) for row in rows]
     assert estimate.risk_error >= np.std(losses) / np.sqrt(50)
@@ -79,4 +79,4 @@ def test_confidence_needs_enough_samples():
     problem, environment = small()
     states, _, _ = play(pf.safe_apda(problem), environment, 2)
     with pytest.raises(ValueError, match="standard errors need more than 4 samples"):
-        pf.safe_apda(problem).confidence(states[-1])
+        standard_errors(pf.safe_apda(problem), states[-1])

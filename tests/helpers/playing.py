@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import performative as pf
+from performative.estimators.standard_errors import confidence
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -35,3 +36,8 @@ def play(method, environment, rounds, seed=0):
         decisions.append(np.asarray(asked[0]))
         samples.append(np.asarray(answer))
     return states, np.array(decisions), np.array(samples)
+
+
+def standard_errors(method, state):
+    """Estimates of a method's regression at θ_t with standard errors; the gain is over the start."""
+    return confidence(method.learner, method.prediction, state.belief, state.decision, np.asarray(method.start))

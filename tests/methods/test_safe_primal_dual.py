@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import performative as pf
+from performative.losses import Revenue
+from performative.methods.safe_primal_dual import FIRST_RADIUS
 
 EFFECT = np.array([[-1.0, 0.3], [0.2, -1.5]])
 MEAN = np.array([3.0, 4.0])
@@ -52,3 +54,19 @@ def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradie
         assert excess <= bound + 1e-12
         bounds.append(bound)
     assert bounds[-1] < 0.1 * bounds[0]  # the bound is about decisions that improve, not about one
+
+
+def test_a_step_goes_as_far_as_it_is_sure_to_pay():
+    """Who orders nothing and sees demand around 2 is sure to sell more; what a higher price does to demand, nobody knows yet."""
+    demand = 2.0 + 0.5 * np.random.default_rng(0).normal(size=(1, 50, 1))
+    newsvendor = pf.problems.get("newsvendor").problem
+    ordering, pricing = (
+        pf.safe_apda(problem, start=start, samples=50)
+        for problem, start in ((newsvendor, [0.0]), (pf.Problem(Revenue(), pf.Box([0.0], [6.0])), [1.0]))
+    )
+    orders, prices = (
+        method.tell(method.init(jax.random.key(0)), np.asarray(method.start)[None], demand).decision
+        for method in (ordering, pricing)
+    )
+    assert 0.2 * 6.0 < float(orders[0]) < 2.0
+    assert 1.0 < float(prices[0]) <= 1.0 + (FIRST_RADIUS + 1e-9) * 6.0

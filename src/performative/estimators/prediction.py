@@ -67,11 +67,7 @@ class Prediction:
         return jnp.sum(weights * (each - jnp.sum(weights * each)) ** 2)
 
     def gap_variance(self, belief: Regression, effect: Array, theta: Array, other: Array) -> Array:
-        """Of the difference of the risks of two decisions, since only so many samples show the noise in the data."""
-        if belief.reservoir is None:
-            slopes = (self.slope_in_data(belief, effect, one) for one in (theta, other))
-            apart = jnp.subtract(*slopes)
-            return apart @ belief.covariance @ apart / belief.count
+        """Of the difference of the risks of two decisions, since only the rows of the reservoir show the noise in the data."""
         one, two = (self._each(belief, effect, at, at) for at in (theta, other))
         return self._variance(belief, one - two)
 

@@ -20,7 +20,6 @@ from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression
-from performative.estimators.standard_errors import DRAWS, Confidence, confidence
 from performative.methods.planning import PESSIMISM, Model, Planner, mean_loss_error
 from performative.methods.prior import Prior
 from performative.methods.protocol import checked
@@ -48,7 +47,6 @@ class Reasons:
     """Why a decision is deployed, in the unit of the loss: see `SafePrimalDual.why`."""
 
     gain: Array
-    gain_error: Array
     price: Array
     worth: Array
     limited: Array
@@ -127,7 +125,7 @@ class SafePrimalDual:
             expected=zero,
             error=zero,
             ledger=Ledger.empty(self.problem.d),
-            reasons=Reasons(zero, zero, zero, zero, jnp.asarray(False), jnp.asarray(False), zero),
+            reasons=Reasons(zero, zero, zero, jnp.asarray(False), jnp.asarray(False), zero),
         )
         if self.history is None:
             return state
@@ -191,13 +189,6 @@ class SafePrimalDual:
         return self.prediction.risk(belief, effect, theta, where)
 
     @in_float64
-    def confidence(self, state: SafeState, draws: int = DRAWS) -> Confidence:
-        """Estimates at θ_t with standard errors; the gain is over the start. See `estimators.standard_errors`."""
-        if isinstance(state.belief, Unobserved):
-            raise ValueError(f"standard errors need more than {self.problem.d + 2} samples, but got none")
-        return confidence(self.learner, self.prediction, state.belief, state.decision, jnp.asarray(self.start), draws)
-
-    @in_float64
     def why(self, state: SafeState) -> Explanation:
         """Why the next decisions are what `ask` returns, in words and in numbers, in the unit of the loss."""
         reasons = state.reasons
@@ -209,7 +200,6 @@ class SafePrimalDual:
             deployed=np.asarray(state.deployed),
             repeats=int(state.repeats),
             gain=float(reasons.gain),
-            gain_error=float(reasons.gain_error),
             price=float(reasons.price),
             worth=float(reasons.worth),
             radius=float(state.radius),
@@ -270,20 +260,20 @@ class SafePrimalDual:
         model = lax.optimization_barrier(model)
         now, stakes = (Stakes.of(self.prediction, fit, one) for one in (state.decision, jnp.asarray(self.start)))
         theta, lam = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
-        better, unsure = stakes.over_start(theta)
-        theta = jnp.where(better + PESSIMISM * unsure < 0.0, theta, stakes.start)
+        way, mean = stakes.way(theta), stakes.over_start(state.ledger.mean)
         bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
-        spent = state.ledger.spent(model.error, *stakes.over_start(state.ledger.mean), bent, sure)
+        spent = state.ledger.spent(model.error, *mean, bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
-        left = (
-            jnp.maximum(self.budget.allowance(state.ledger, state.round.astype(jnp.float64)) - spent, 0.0) / self.arms
-        )
+        left = self.budget.allowance(state.ledger, state.round.astype(jnp.float64)) - spent
+        left = jnp.maximum(left, 0.0) / self.arms
         rounds = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)  # until the next plan
         limits = Limits(left / rounds, sure, lambda tries: self._meets(tries)[:, 0])
-        theta, bound, held = stakes.affordable(theta, limits)
-        limits = limits._replace(left=left - rounds * jnp.maximum(bound, 0.0))
+        place, bounds = limits.farthest(way)
+        wanted = way.values[0] + PESSIMISM * way.errors[0] < 0.0  # or else the start
+        held, place = wanted & (place > 0), jnp.where(wanted, place, len(bounds) - 1)
+        theta = way.tries[place]
+        limits = limits._replace(left=left - rounds * jnp.maximum(bounds[place], 0.0))
         probing = self._probing(state, planner, model, stakes, limits, theta, lam, rounds)
-        gain, gain_error = stakes.over_start(theta)
         away = jnp.max(jnp.abs(theta - state.decision) / widths)
         after = changed(
             state,
@@ -294,8 +284,7 @@ class SafePrimalDual:
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
             reasons=Reasons(
-                gain=-gain,
-                gain_error=gain_error,
+                gain=-way.values[place],
                 price=probing.price,
                 worth=probing.worth,
                 limited=away >= 0.99 * state.radius,
@@ -336,7 +325,9 @@ class SafePrimalDual:
             if arm == 0 and self.arms > 1:
                 probe = theta
             model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
-            probe, bound, stopped = stakes.affordable(probe, limits, theta)
+            way = stakes.way(probe, theta)
+            place, bounds = limits.farthest(way)
+            bound, probe, stopped = bounds[place], way.tries[place], place > 0
             afforded = jnp.where(bound > 0.0, limits.left / jnp.where(bound > 0.0, bound, 1.0), jnp.inf)
             rounds = jnp.clip(jnp.floor(jnp.minimum(most, afforded)), 1.0, rounds)
             probes.append(probe)

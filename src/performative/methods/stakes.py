@@ -19,12 +19,27 @@ WHOLE = 0.5
 so it is better to wait until a long one is affordable. Shorter moves must be surely better than the start."""
 
 
+class Way(NamedTuple):
+    """Decisions (n, d) on the way to another one, that one first, and their losses over the start's with standard errors (n,)."""
+
+    tries: Array
+    values: Array
+    errors: Array
+
+
 class Limits(NamedTuple):
     """What is `left` of a budget, how many standard errors make `sure` of it, and which of some decisions meet constraints."""
 
     left: Array
     sure: Array
     meets: Callable[[Array], Array]
+
+    def farthest(self, way: Way) -> tuple[Array, Array]:
+        """Which decision goes as far as the limits let it, and bounds (n,) on the losses of all."""
+        share = jnp.asarray(SHARES)
+        bounds = way.values + self.sure * way.errors
+        paid = jnp.where(share >= WHOLE, self.left, 0.0)
+        return jnp.argmax(((bounds <= paid) & self.meets(way.tries)) | (share == 0.0)), bounds
 
 
 class Stakes(NamedTuple):
@@ -49,12 +64,22 @@ class Stakes(NamedTuple):
         An error E of the effect and e of the mean move the mean of the data at x by E(x − x̄) + e, and the risk by c(x)ᵀ of
         that, with c = E ∂ℓ/∂z; the same at the start.
         """
-        belief = self.fit.regression
-        value = self.prediction.risk(belief, belief.effect, x) - self.today
-        weights = self.prediction.slope_in_data(belief, belief.effect, x)
+        belief, prediction = self.fit.regression, self.prediction
+        value = prediction.risk(belief, belief.effect, x) - self.today
+        weights = prediction.slope_in_data(belief, belief.effect, x)
         apart = weights[:, None] * (x - belief.decision) - self.weights[:, None] * (self.start - belief.decision)
-        level = self.prediction.gap_variance(belief, belief.effect, x, self.start)
+        if belief.reservoir is None:
+            level = (weights - self.weights) @ belief.covariance @ (weights - self.weights) / belief.count
+        else:
+            level = prediction.gap_variance(belief, belief.effect, x, self.start)
         return value, jnp.sqrt(jnp.maximum(self.fit.misfit * (self.fit.known.variance(apart) + level), 0.0))
+
+    def way(self, x: Array, near: Array | None = None) -> Way:
+        """The way to a decision from the start, or from one `near`."""
+        near = self.start if near is None else near
+        tries = near + jnp.asarray(SHARES)[:, None] * (x - near)
+        tries = tries.at[0].set(x)
+        return Way(tries, *jax.vmap(self.over_start)(tries))
 
     def bent(self, x: Array, widths: Array) -> Array:
         """By how much the risk of x is off where the mean of the data is off a line by its size times the square of the distance
@@ -63,16 +88,3 @@ class Stakes(NamedTuple):
         belief = self.fit.regression
         squares = self.prediction.squared_slopes(belief, belief.effect, x)
         return jnp.sum(((x - self.start) / widths) ** 2) * jnp.sqrt(jnp.sum(squares * belief.size))
-
-    def affordable(self, x: Array, limits: Limits, near: Array | None = None) -> tuple[Array, Array, Array]:
-        """The decision as far as the limits let it be from the start, or from one `near`, a bound on its loss, and whether it is
-        held back.
-        """
-        near, share = self.start if near is None else near, jnp.asarray(SHARES)
-        tries = near + share[:, None] * (x - near)
-        values, errors = jax.vmap(self.over_start)(tries)
-        bounds = values + limits.sure * errors
-        paid = jnp.where(share >= WHOLE, limits.left, 0.0)
-        fine = ((bounds <= paid) & limits.meets(tries)) | (share == 0.0)
-        chosen = jnp.argmax(fine)
-        return jnp.where(chosen == 0, x, tries[chosen]), bounds[chosen], chosen > 0
