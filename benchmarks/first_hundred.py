@@ -1,7 +1,7 @@
 """The first deployments: 30, 100, 300 and 1,000 of them, of 20 and of 500 samples, of every method on every problem.
 
 `python -m benchmarks.first_hundred` runs it from two starts, writes docs/compare/first_hundred.json, prints the tables of
-docs/first_hundred.md and says how long it took. `make compare` runs it, too.
+docs/first_hundred.md and says how long it took; names of problems run those alone. `make compare` runs it, too.
 """
 
 from __future__ import annotations
@@ -233,18 +233,22 @@ def unbeaten(cells, start):
     return f"{start}, unbeaten of {number} lines (with those that broke constraints): {', '.join(counts)}"
 
 
-def main(workers=2):
+def main(chosen, workers=2):
+    """Run the chosen problems, all by default; what the file has of the others stays."""
     from performative import problems
     from performative.simulation.processes import in_processes
 
     begun = time.monotonic()
     smallest = sorted(problems.names(), key=lambda name: problems.get(name).problem.d)
-    tasks = [("measured", name, samples) for name in smallest for samples in SAMPLES]
+    chosen = chosen or smallest
+    tasks = [("measured", name, samples) for name in smallest if name in chosen for samples in SAMPLES]
+    kinds = {"bayesian"}
     if bayesian.installed():
-        tasks += [("searched", name, samples) for name in BAYESIAN["problems"] for samples in SAMPLES]
+        tasks += [("searched", name, samples) for name in BAYESIAN["problems"] if name in chosen for samples in SAMPLES]
+        kinds = set()
     else:
-        print("BoTorch is not installed: Bayesian optimization is left out (performative[botorch])", file=sys.stderr)
-    cells = []
+        print("BoTorch is not installed: Bayesian optimization stays as it is (performative[botorch])", file=sys.stderr)
+    cells = [cell for cell in read() if cell.problem not in chosen or cell.method in kinds]
     for done, part in enumerate(in_processes(run, tasks, workers), 1):
         cells += part
         write(cells)
@@ -258,4 +262,4 @@ def main(workers=2):
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -75,7 +75,7 @@ def safe_apda(
         history: past deployments, a `performative.Past`, or decisions (N, d) and samples (N, k), one for each. Base samples
             have decision 0. The first decision is the start all the same.
         reservoir: how many samples are kept where the loss is not quadratic in the data; those of a hundred deployments by
-            default, but at least 500 and at most 5,000.
+            default, but at least 500 and at most 2,000.
         forgetting: the weight that past data keep from round to round, for a world that drifts: with 0.99 estimates rest
             on about the last hundred rounds, and exploration goes on after that many.
 
@@ -95,7 +95,7 @@ def safe_apda(
     safety = Pull() if safety is None else _checked_safety(safety)
     prepared = as_node(safety).prepared(problem, strictly_feasible(problem, anchor, start))
     samples = whole("samples", samples, 1)
-    size = min(max(100 * samples, 500), 5_000) if reservoir is None else whole("reservoir", reservoir, 1)
+    size = min(max(100 * samples, 500), 2_000) if reservoir is None else whole("reservoir", reservoir, 1)
     memory = memory_from(forgetting, samples)
     if memory is not None:  # a reservoir that holds more would never be full
         size = max(1, min(size, int(memory / 2)))
