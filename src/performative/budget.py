@@ -56,13 +56,25 @@ class Ledger:
             unit=self.unit + (1.0 - one) * (unit - self.unit) / jnp.maximum(at_start_now, 1.0),
         )
 
+    def faded(self, share: Array | float) -> Ledger:
+        """The same as long ago as the world has forgotten it: a share of what was deployed; the unit stays."""
+        return Ledger(
+            losses=share * self.losses,
+            away=share * self.away,
+            start_losses=share * self.start_losses,
+            at_start=share * self.at_start,
+            mean=self.mean,
+            scatter=share * self.scatter,
+            unit=self.unit,
+        )
+
     def spent(self, error: Array, value: Array, value_error: Array, curvature: Array, sure: Array) -> Array:
         """A bound on the loss over staying at the start: the lower one of those on what was observed and on what is predicted, or
         the former where observed losses say that the prediction is wrong.
 
         `error` is the standard error of one deployment's mean loss; `value` is the predicted loss of the mean decision away from
-        the start over the start's, `value_error` its standard error, and `curvature` the Hessian of the predicted risk. Bounds
-        lie `sure` standard errors above.
+        the start over the start's, `value_error` its standard error, and `curvature` the convex Hessian of the model, which is
+        taken as it is. Bounds lie `sure` standard errors above.
         """
         start = self.start_losses / jnp.maximum(self.at_start, 1.0)
         spread = error * jnp.sqrt(self.away + self.away**2 / jnp.maximum(self.at_start, 1.0))

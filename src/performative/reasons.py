@@ -82,7 +82,9 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
         again = f", for {plan.repeats} rounds" if plan.repeats > 1 else ""
         sentences = [f"explores: {said} from the current decision{again}"]
     else:
-        sentences = ["exploits: deploys the current decision" if near else "moves toward the current decision"]
+        probing = bool(np.any(np.abs(plan.planned - plan.decision) > 1e-9 * plan.widths))
+        toward = "moves toward a probe" if probing else "moves toward the current decision"
+        sentences = ["exploits: deploys the current decision" if near else toward]
     better = "a gain" if plan.gain >= 0 else "a loss"
     sentences.append(f"the current decision is expected to bring {better} of {abs(plan.gain):.4g} over the start")
     if exploring:

@@ -248,7 +248,9 @@ def test_what_one_more_deployment_teaches_is_what_it_takes_off_the_covariance():
         return half @ half.T + 0.1 * np.eye(size)
 
     tensor, noise = random.normal(size=(2, 5, 3)), np.array([0.3, 0.7])
-    rows = Rows(np.zeros((4, 3)), np.stack([covariance(3) for _ in range(4)]), random.uniform(0.5, 1.0, size=4))
+    rows = Rows(
+        np.zeros((4, 3)), np.stack([covariance(3) for _ in range(4)]), random.uniform(0.5, 1.0, size=4), np.ones((4, 3))
+    )
     numbers = Numbers(np.zeros((4, 3)), covariance(5), tensor, noise, (1, 3))
     with precise():
         for known in (rows, numbers):

@@ -15,16 +15,17 @@ from performative.numerics.pytrees import changed, pytree
 
 @pytree()
 class Rows:
-    """Of a matrix (k, d): the estimates, a covariance (d, d) for each row, and the noise (k,)."""
+    """Of a matrix (k, d): the estimates, a covariance (d, d) for each row, the noise (k,) and the `prior` variances (k, d)."""
 
     effect: Array
     covariance: Array
     noise: Array
+    prior: Array
 
     def scaled(self, widths: Array, misfit: Array, samples: int) -> Rows:
         """The same with decisions in units of `widths`, errors widened by a `misfit`, and deployments of so many samples."""
         covariance = misfit * self.covariance * widths[:, None] * widths
-        return Rows(self.effect * widths, covariance, misfit * self.noise / samples)
+        return Rows(self.effect * widths, covariance, misfit * self.noise / samples, misfit * self.prior * widths**2)
 
     def total(self, slope: Array) -> Array:
         """The covariance (d, d) of the sum of the rows, each times its slope."""
@@ -33,6 +34,18 @@ class Rows:
     def variance(self, directions: Array) -> Array:
         """Of the sum of the rows, each times its direction (k, d)."""
         return jnp.sum((self.covariance @ directions[:, :, None])[:, :, 0] * directions)
+
+    def largest_variance(self, directions: Array) -> Array:
+        """The same if what the prior left wrong is wrong the same way in all rows: all prices may be taken too lightly.
+
+        A row's covariance C is C diag(1/v) C, from the prior, and the rest, from the noise. The latter is independent.
+        """
+        stretched = (self.covariance @ directions[:, :, None])[:, :, 0]
+        left = jnp.sum(
+            jnp.where(self.prior > 0, stretched**2 / jnp.where(self.prior > 0, self.prior, 1.0), 0.0), axis=1
+        )
+        noise = jnp.maximum(jnp.sum(stretched * directions, axis=1) - left, 0.0)
+        return jnp.sum(noise) + jnp.sum(jnp.sqrt(left)) ** 2
 
     def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
         """By how much a deployment there lowers the trace of `inverse` times `total`."""
@@ -91,6 +104,10 @@ class Numbers:
         """Of the sum of the rows, each times its direction (k, d)."""
         weights = jnp.sum(self.tensor * directions[jnp.asarray(self.moved)][:, None, :], axis=(0, 2))
         return weights @ self.covariance @ weights
+
+    def largest_variance(self, directions: Array) -> Array:
+        """The same: the numbers of a structured effect are few, and independent."""
+        return self.variance(directions)
 
     def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
         """By how much a deployment there lowers the trace of `inverse` times `total`."""

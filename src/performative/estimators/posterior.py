@@ -8,6 +8,7 @@ from jax import Array
 from performative.estimators.known import Rows
 from performative.estimators.regression import Fit, Regression
 from performative.estimators.standard_errors import noise_covariance
+from performative.numerics import cholesky
 from performative.numerics.pytrees import changed
 from performative.numerics.randomness import standard_normal
 
@@ -48,4 +49,4 @@ def _root(covariance: Array) -> Array:
     """A matrix R with RRᵀ = covariance, up to `JITTER`."""
     size = covariance.shape[0]
     jitter = JITTER * jnp.trace(covariance) / size + 1e-300
-    return jnp.linalg.cholesky(0.5 * (covariance + covariance.T) + jitter * jnp.eye(size))
+    return cholesky.root(0.5 * (covariance + covariance.T) + jitter * jnp.eye(size))

@@ -214,7 +214,7 @@ class LeastSquares:
         rows = samples.shape[0]
         n = rows if count is None else count
         if self.memory is not None:
-            belief = _faded(belief, jnp.minimum(1.0, self.memory / belief.count))
+            belief = _faded(belief, self.fading(belief))
         mean = jnp.mean(samples, axis=0)
         moved, weight = mean - belief.data, belief.count * n / (belief.count + n)
         spread, within = belief.spread + weight * moved[:, None] * moved, belief.within
@@ -235,6 +235,10 @@ class LeastSquares:
             reservoir=sampled,
         )
 
+    def fading(self, belief: Regression) -> Array | float:
+        """The share of what was observed that the next deployment leaves."""
+        return 1.0 if self.memory is None else jnp.minimum(1.0, self.memory / belief.count)
+
     def fit(self, belief: Regression, variances: Array) -> Fit:
         """The effect under a prior with these `variances`: of its entries (k, d), or of the numbers (p,) of a structured one."""
         moments, noise = belief.moments, jnp.maximum(belief.noise, SMALLEST)
@@ -249,10 +253,11 @@ class LeastSquares:
             gap = (clean.cross - prior @ clean.scatter) / noise[:, None]
             alike, units = correlations(moments.scatter)
             effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, self.signs, alike)
-            known = Rows(effect, covariance, noise)
+            known = Rows(effect, covariance, noise, variances)
         else:
             known, effect, learned = self._numbers(clean, noise, variances)
         left = left_of(known.effect, moments.scatter, moments.cross, belief.spread)
+        left = left + jnp.diag(jnp.maximum(-jnp.diag(left), 0.0))  # rounding
         unexplained = left_of(known.effect, clean.scatter, clean.cross, clean.spread)
         squares = jnp.maximum(jnp.diag(unexplained), 0.0)
         size = moments.data**2 + jnp.diag(left) / belief.freedom
@@ -334,7 +339,7 @@ class LeastSquares:
         )
 
 
-def _faded(belief: Regression, share: Array) -> Regression:
+def _faded(belief: Regression, share: Array | float) -> Regression:
     """The same estimates, resting on a share of the samples.
 
     The key is new, since the count stops growing and no longer tells the reservoir's draws apart.

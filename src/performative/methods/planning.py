@@ -135,27 +135,30 @@ class Planner:
 
     def step(
         self, problem: Problem, safety: PreparedSafety, model: Model, now: Stakes, multipliers: Array, radius: Array
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array, Array]:
         """θ and λ that minimize R̂ + PESSIMISM standard errors in the feasible set and a trust region.
 
         Each coordinate moves at most `radius`·W, or farther where R̂ and SURELY standard errors, which then allow for curvature
-        as well, are lower there. `now` compares with the last θ.
+        as well, are lower there. `now` compares with the last θ. The third number says whether the radius holds θ.
         """
         radii = radius + (1.0 - radius) * jnp.asarray(FARTHER)
         tries, lams = jax.vmap(lambda one: self._within(problem, model, multipliers, one))(radii)
         pull = getattr(safety, "pull", safety)  # the nearest safe decision takes a solver for each
         safe = jax.vmap(lambda x: pull(problem, x))(tries)
-        values, errors = jax.vmap(now.over_start)(safe)
+        over = jax.vmap(now.over_start)(safe)
         bent = BENT * jax.vmap(now.bent, (0, None))(safe, self.widths)
-        worst = values + SURELY * jnp.sqrt(errors**2 + jnp.where(radii > radius, bent, 0.0) ** 2)
+        worst = over.value + SURELY * jnp.sqrt(over.error**2 + jnp.where(radii > radius, bent, 0.0) ** 2)
         chosen = jnp.argmin(worst)
         theta, lam = safety(problem, tries[chosen]), lams[chosen]
         good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(lam))
-        return jnp.where(good, theta, model.theta), jnp.where(good, lam, multipliers)
+        limited = good & (chosen == 0) & (jnp.max(jnp.abs(theta - model.theta) / self.widths) >= 0.99 * radius)
+        return jnp.where(good, theta, model.theta), jnp.where(good, lam, multipliers), limited
 
     def _within(self, problem: Problem, model: Model, multipliers: Array, radius: Array) -> tuple[Array, Array]:
         """The minimizer θ ∈ Θ of the model, each coordinate at most `radius`·W away, and λ."""
-        unsure = model.unsure
+        unsure = jnp.where(
+            jnp.trace(model.unsure) > 0.0, model.unsure, 0.0
+        )  # without noise, rounding is all that is left
         widest = jnp.sqrt(jnp.sum(unsure * unsure))
         floor = NEAR**2 * jnp.trace(unsure) / unsure.shape[0] + 1e-300
         g = problem.g(model.theta)
@@ -192,8 +195,8 @@ class Planner:
         rounds: Array,
         relative: Array,
         noise: Array,
-    ) -> tuple[Array, Array, Array, Array]:
-        """The probe of greatest worth over its price, its worth, its price, and for how many rounds; θ itself if none pays.
+    ) -> tuple[Array, Array]:
+        """The probe of greatest worth over its price, and for how many rounds; θ itself if none pays.
 
         A probe is worth `horizon` times what it takes off the cost of not knowing, ½ tr(H⁻¹V). Signs start from
         `noise` (starts, d) and follow the steepest ascent of worth minus price. `relative` is the noise of a deployment over the
@@ -203,16 +206,12 @@ class Planner:
         slope = model.gradient + model.hessian @ moved
         center = (theta - model.center) / self.widths
 
-        def worth(u: Array) -> Array:
-            taught = model.known.taught(center + u, model.slope, model.inverse)
-            return 0.5 * WORTH * self.exploration * horizon * taught
-
-        def price(u: Array) -> Array:
-            return slope @ u + 0.5 * u @ model.hessian @ u
+        def judged(u: Array) -> tuple[Array, Array]:
+            return self._judged(model, slope, center, horizon, u)
 
         # Constraints that hold θ take the slope off its price; they would lead all signs across them.
         held = jax.jacrev(problem.g)(theta).T @ multipliers * self.widths
-        climb = jax.vmap(jax.grad(lambda u: worth(u) - price(u) - held @ u))
+        climb = jax.vmap(jax.grad(lambda u: jnp.subtract(*judged(u)) - held @ u))
         first = jnp.clip(jnp.sqrt(TAUGHT * relative / theta.shape[0]), SHORT, WIDE)
         longest = jnp.minimum(LONG, first * (jnp.maximum(rounds, 10.0) / 10.0) ** 0.25)
         first_signs = signs = jnp.where(noise > 0, 1.0, -1.0)
@@ -227,7 +226,7 @@ class Planner:
         safe = jax.vmap(lambda u: pull(problem, problem.decisions.project(theta + self.widths * u)))(tries)
         safe = jnp.concatenate([theta[None], safe])
         steps = (safe - theta) / self.widths
-        worths, prices = jax.vmap(worth)(steps), jax.vmap(price)(steps)
+        worths, prices = jax.vmap(judged)(steps)
         scores = jnp.where(jnp.isfinite(worths - prices), worths - prices, -jnp.inf)
         best = jnp.argmax(scores)
         along = center + steps[best]
@@ -235,7 +234,16 @@ class Planner:
         # j rounds are worth j·worth·(1 + known)/(1 + j·known), so that the last of them pays for itself at
         ratio = worths[best] * (1.0 + known) / jnp.maximum(prices[best], 1e-300)
         rounds_worth = (jnp.sqrt(ratio) - 1.0) / jnp.maximum(known, 1e-300)
-        return safe[best], worths[best], prices[best], rounds_worth
+        return safe[best], rounds_worth
+
+    def judged(self, model: Model, theta: Array, horizon: Array, x: Array) -> tuple[Array, Array]:
+        """What a probe x around θ is worth, and its price."""
+        slope = model.gradient + model.hessian @ ((theta - model.theta) / self.widths)
+        return self._judged(model, slope, (theta - model.center) / self.widths, horizon, (x - theta) / self.widths)
+
+    def _judged(self, model: Model, slope: Array, center: Array, horizon: Array, u: Array) -> tuple[Array, Array]:
+        taught = model.known.taught(center + u, model.slope, model.inverse)
+        return 0.5 * WORTH * self.exploration * horizon * taught, slope @ u + 0.5 * u @ model.hessian @ u
 
     def _along(self, problem: Problem, theta: Array, multipliers: Array, directions: Array) -> Array:
         """The directions (n, d) without their parts across the constraints that hold θ, whose price is of first order."""

@@ -127,7 +127,8 @@ def _first_squares(own: Array) -> Array:
 
 
 def _own_widths(problem: Problem, widths: Array, decision: Array, samples: Array) -> Array:
-    """The widths of Θ, or those over which the loss's own curvature changes it by as much as it is, if they are smaller.
+    """The widths of Θ, or twice the length over which the loss's own curvature changes it by as much as it or its slope does, if
+    that is smaller.
 
     Where neither has any, the size of the decision, or 1.
     """
@@ -136,11 +137,12 @@ def _own_widths(problem: Problem, widths: Array, decision: Array, samples: Array
     def mean(theta: Array) -> Array:
         return jnp.mean(losses(theta, samples))
 
-    curvature = jnp.diag(jax.hessian(mean)(decision))
+    curvature, slope = jnp.diag(jax.hessian(mean)(decision)), jnp.abs(jax.grad(mean)(decision))
     if not isinstance(problem.decisions, Box):
-        curvature = jnp.full_like(curvature, jnp.mean(curvature))
+        curvature, slope = (jnp.full_like(part, jnp.mean(part)) for part in (curvature, slope))
     size = jnp.mean(jnp.abs(losses(decision, samples)))
     bent = jnp.isfinite(curvature) & (curvature > 0) & (size > 0)
-    length = jnp.sqrt(2.0 * size / jnp.where(bent, curvature, 1.0))
+    bend = jnp.where(bent, curvature, 1.0)
+    length = jnp.maximum(jnp.sqrt(2.0 * size / bend), slope / bend)  # the loss itself may be next to nothing
     widths = jnp.where(bent, jnp.minimum(widths, 2.0 * length), widths)
     return jnp.where(jnp.isfinite(widths), widths, jnp.where(decision != 0.0, jnp.abs(decision), 1.0))

@@ -205,7 +205,7 @@ class SafePrimalDual:
             radius=float(state.radius),
             limited=bool(reasons.limited),
             held=bool(reasons.held),
-            allowed=float(self.budget.allowance(state.ledger, state.round.astype(jnp.float64))),
+            allowed=float(self.budget.allowance(state.ledger, self._deployed(state))),
             spent=float(reasons.spent),
             max_move=np.asarray(self.max_move.limits(state.deployed[0])),
             widths=np.asarray(state.prior.widths),
@@ -221,8 +221,10 @@ class SafePrimalDual:
 
     def learn(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         """The state with one more round of data; θ_t stays."""
-        ledger, radius = state.ledger, state.radius
-        start, belief = jnp.asarray(self.start), state.belief
+        start, belief, radius = jnp.asarray(self.start), state.belief, state.radius
+        ledger = state.ledger
+        if not isinstance(belief, Unobserved):
+            ledger = ledger.faded(self.learner.fading(belief))
         for decision, rows in zip(decisions, samples, strict=True):
             losses = jax.vmap(lambda z, x=decision: self.problem.loss(x, z))(rows)
             at_start = jnp.all(jnp.abs(decision - start) <= 1e-9 * state.prior.widths)
@@ -259,22 +261,21 @@ class SafePrimalDual:
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)
         model = lax.optimization_barrier(model)
         now, stakes = (Stakes.of(self.prediction, fit, one) for one in (state.decision, jnp.asarray(self.start)))
-        theta, lam = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
+        theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
         way, mean = stakes.way(theta), stakes.over_start(state.ledger.mean)
         bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
-        spent = state.ledger.spent(model.error, *mean, bent, sure)
+        spent = state.ledger.spent(model.error, mean.value, mean.largest, bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
-        left = self.budget.allowance(state.ledger, state.round.astype(jnp.float64)) - spent
+        left = self.budget.allowance(state.ledger, self._deployed(state)) - spent
         left = jnp.maximum(left, 0.0) / self.arms
         rounds = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)  # until the next plan
         limits = Limits(left / rounds, sure, lambda tries: self._meets(tries)[:, 0])
         place, bounds = limits.farthest(way)
-        wanted = way.values[0] + PESSIMISM * way.errors[0] < 0.0  # or else the start
+        wanted = way.over.value[0] + PESSIMISM * way.over.error[0] < 0.0  # or else the start
         held, place = wanted & (place > 0), jnp.where(wanted, place, len(bounds) - 1)
         theta = way.tries[place]
         limits = limits._replace(left=left - rounds * jnp.maximum(bounds[place], 0.0))
         probing = self._probing(state, planner, model, stakes, limits, theta, lam, rounds)
-        away = jnp.max(jnp.abs(theta - state.decision) / widths)
         after = changed(
             state,
             decision=theta,
@@ -284,10 +285,10 @@ class SafePrimalDual:
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
             reasons=Reasons(
-                gain=-way.values[place],
+                gain=-way.over.value[place],
                 price=probing.price,
                 worth=probing.worth,
-                limited=away >= 0.99 * state.radius,
+                limited=limited & wanted & (place == 0),
                 held=held | probing.held,
                 spent=spent,
             ),
@@ -295,6 +296,10 @@ class SafePrimalDual:
         ahead = self._decide(after)[0]
         expected = self.prediction.risk(belief, belief.effect, ahead)
         return changed(after, expected=expected, error=mean_loss_error(self.prediction, fit, ahead, self.samples))
+
+    def _deployed(self, state: SafeState) -> Array:
+        """How many decisions have been deployed."""
+        return self.arms * state.round.astype(jnp.float64)
 
     def _probing(
         self,
@@ -310,7 +315,7 @@ class SafePrimalDual:
         """What each arm deploys around θ in some of the next `rounds`, within the limits."""
         problem, belief = self.problem, stakes.fit.regression
         so_far = state.round.astype(jnp.float64)
-        ahead = jnp.maximum(self.deployments - so_far, 0.0)
+        ahead = jnp.maximum(self.deployments / self.arms - so_far, 0.0)
         again = jnp.maximum(self.learner.remembered(so_far, self.samples), 5.0)
         horizon = jnp.where(jnp.isfinite(ahead), ahead, again)
         relative = state.prior.relative(belief, self.samples)
@@ -318,16 +323,18 @@ class SafePrimalDual:
         noise = standard_normal(key, self.arms * STARTS * problem.d).reshape(self.arms, STARTS, problem.d)
         probes, held = [], jnp.asarray(False)
         price, worth = jnp.zeros(()), jnp.zeros(())
-        for arm in range(self.arms):
-            probe, gained, paid, most = planner.probe(
-                problem, self.safety, model, theta, lam, horizon, so_far, relative, noise[arm]
-            )
-            if arm == 0 and self.arms > 1:
-                probe = theta
-            model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
+        if self.arms > 1:
+            probes.append(theta)
+            model = model._replace(known=model.known.after((theta - belief.decision) / planner.widths))
+        for arm in range(len(probes), self.arms):
+            model = lax.optimization_barrier(model)
+            probe, most = planner.probe(problem, self.safety, model, theta, lam, horizon, so_far, relative, noise[arm])
             way = stakes.way(probe, theta)
             place, bounds = limits.farthest(way)
-            bound, probe, stopped = bounds[place], way.tries[place], place > 0
+            stopped = (place > 0) & jnp.any(probe != theta)
+            bound, probe = bounds[place], way.tries[place]
+            gained, paid = planner.judged(model, theta, horizon, probe)
+            model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
             afforded = jnp.where(bound > 0.0, limits.left / jnp.where(bound > 0.0, bound, 1.0), jnp.inf)
             rounds = jnp.clip(jnp.floor(jnp.minimum(most, afforded)), 1.0, rounds)
             probes.append(probe)
@@ -339,7 +346,8 @@ class SafePrimalDual:
         assert isinstance(state.belief, Unobserved)
         quadratic = self.prediction.pattern(samples.shape[1], self.problem.d) is not None
         belief = self.learner.start(state.belief, decision, samples, not quadratic)
-        prior = Prior.of(self.problem, self.learner, jnp.asarray(self.planner.widths), belief, decision, all_samples)
+        start = jnp.asarray(self.start)
+        prior = Prior.of(self.problem, self.learner, jnp.asarray(self.planner.widths), belief, start, all_samples)
         return changed(state, belief=belief, prior=prior)
 
 

@@ -19,12 +19,19 @@ WHOLE = 0.5
 so it is better to wait until a long one is affordable. Shorter moves must be surely better than the start."""
 
 
+class Over(NamedTuple):
+    """A predicted loss over the start's, its standard error, and the same if the prior is wrong in the same way everywhere."""
+
+    value: Array
+    error: Array
+    largest: Array
+
+
 class Way(NamedTuple):
-    """Decisions (n, d) on the way to another one, that one first, and their losses over the start's with standard errors (n,)."""
+    """Decisions (n, d) on the way to another one, that one first, and what they lose over the start (n,)."""
 
     tries: Array
-    values: Array
-    errors: Array
+    over: Over
 
 
 class Limits(NamedTuple):
@@ -37,7 +44,7 @@ class Limits(NamedTuple):
     def farthest(self, way: Way) -> tuple[Array, Array]:
         """Which decision goes as far as the limits let it, and bounds (n,) on the losses of all."""
         share = jnp.asarray(SHARES)
-        bounds = way.values + self.sure * way.errors
+        bounds = way.over.value + self.sure * way.over.largest
         paid = jnp.where(share >= WHOLE, self.left, 0.0)
         return jnp.argmax(((bounds <= paid) & self.meets(way.tries)) | (share == 0.0)), bounds
 
@@ -58,8 +65,8 @@ class Stakes(NamedTuple):
         weights = prediction.slope_in_data(belief, belief.effect, start)
         return Stakes(prediction, fit, start, prediction.risk(belief, belief.effect, start), weights)
 
-    def over_start(self, x: Array) -> tuple[Array, Array]:
-        """R̂(x) − R̂(start) and its standard error.
+    def over_start(self, x: Array) -> Over:
+        """R̂(x) − R̂(start) and its standard errors.
 
         An error E of the effect and e of the mean move the mean of the data at x by E(x − x̄) + e, and the risk by c(x)ᵀ of
         that, with c = E ∂ℓ/∂z; the same at the start.
@@ -72,14 +79,20 @@ class Stakes(NamedTuple):
             level = (weights - self.weights) @ belief.covariance @ (weights - self.weights) / belief.count
         else:
             level = prediction.gap_variance(belief, belief.effect, x, self.start)
-        return value, jnp.sqrt(jnp.maximum(self.fit.misfit * (self.fit.known.variance(apart) + level), 0.0))
+        known, misfit = self.fit.known, self.fit.misfit
+        errors = (
+            jnp.sqrt(jnp.maximum(misfit * (variance + level), 0.0))
+            for variance in (known.variance(apart), known.largest_variance(apart))
+        )
+        here = jnp.all(x == self.start)
+        return Over(jnp.where(here, 0.0, value), *(jnp.where(here, 0.0, error) for error in errors))
 
     def way(self, x: Array, near: Array | None = None) -> Way:
         """The way to a decision from the start, or from one `near`."""
         near = self.start if near is None else near
         tries = near + jnp.asarray(SHARES)[:, None] * (x - near)
         tries = tries.at[0].set(x)
-        return Way(tries, *jax.vmap(self.over_start)(tries))
+        return Way(tries, jax.vmap(self.over_start)(tries))
 
     def bent(self, x: Array, widths: Array) -> Array:
         """By how much the risk of x is off where the mean of the data is off a line by its size times the square of the distance

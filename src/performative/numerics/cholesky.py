@@ -22,6 +22,21 @@ def inverse(matrices: Array) -> Array:
     return jnp.swapaxes(half, -1, -2) @ half
 
 
+def root(matrices: Array) -> Array:
+    """L with LLᵀ = matrices (…, n, n), by elimination without LAPACK: slower for large ones."""
+    n = matrices.shape[-1]
+
+    def eliminate(column: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, lower = pair
+        here = jnp.arange(n) == column
+        entries = jnp.sum(jnp.where(here, left, 0.0), axis=-1, keepdims=True)
+        pivot = jnp.sum(jnp.where(here[:, None], entries, 0.0), axis=-2, keepdims=True)
+        scaled = jnp.where((jnp.arange(n) >= column)[:, None], entries / jnp.sqrt(pivot), 0.0)
+        return left - scaled * jnp.swapaxes(scaled, -1, -2), lower + jnp.where(here, scaled, 0.0)
+
+    return lax.fori_loop(0, n, eliminate, (matrices, jnp.zeros_like(matrices)))[1]
+
+
 def eliminated(matrices: Array) -> Array:
     """The inverses of matrices (…, n, n), by elimination without LAPACK: slower for large ones."""
     n = matrices.shape[-1]
