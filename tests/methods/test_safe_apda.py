@@ -11,6 +11,8 @@ from scanning import scan, violation
 
 import performative as pf
 from performative.estimators.moments import JointMoments
+from performative.losses import Revenue
+from performative.methods import safe_primal_dual
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
 from performative.numerics.randomness import new_key
@@ -242,3 +244,73 @@ def test_bad_data_are_refused():
     wide = pf.safe_apda(problem, effect=np.zeros((3, 2)))
     with pytest.raises(ValueError, match="`samples` must hold 3 numbers each"):
         wide.tell(wide.init(new_key(0)), decisions[:1], samples[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("samples", "budget"), [(1, 1.0), (5, 1.0), (5, 0.1)])
+def test_the_budget_is_kept_where_the_prior_is_wrong_about_all_prices(samples, budget):
+    """Five demands 4 − θ, each 1.5 standard deviations of the prior off, and the start is the optimum: of 60 runs, 95 % keep it.
+
+    With 57 expected of 60, fewer than 54 have a chance of 3 %.
+    """
+    problem = pf.Problem(Revenue(), pf.Box(np.zeros(5), np.full(5, 5.0)))
+    world = pf.LocationFamily(pf.Gaussian(np.full(5, 4.0), np.ones(5)), -np.eye(5))
+    method = pf.safe_apda(problem, start=np.full(5, 2.0), samples=samples, loss_budget=budget)
+    runs = scan(method, world, 80, runs=60)
+    lost = losses_over_start(problem, world, runs, np.full(5, 2.0))
+    allowed = budget * np.asarray(runs.states.ledger.unit)[:, None] * np.sqrt(np.maximum(np.arange(1, 81), 30.0) / 30.0)
+    assert np.sum(np.all(lost <= allowed + 1e-9, axis=1)) >= 54
+
+
+def test_data_without_noise_are_believed():
+    """z = 3 + 0.3θ and ℓ = (θ − z)²: the optimum is 3/0.7."""
+    problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Box([0.0], [10.0]))
+    method = pf.safe_apda(problem, start=[1.0], samples=5)
+    state = method.init(new_key(0))
+    for _ in range(12):
+        asked = method.ask(state, new_key(0))
+        state = method.tell(state, asked, np.full((1, 5, 1), 3.0 + 0.3 * float(asked[0, 0])))
+    np.testing.assert_allclose(state.decision, 3.0 / 0.7, atol=0.05)
+
+
+def learned(method, samples, times=1):
+    """The state after the start has been deployed some times; nothing is planned."""
+    state = method.init(new_key(0))
+    with precise():
+        for _ in range(times):
+            state = safe_primal_dual._learned(
+                method, state, jnp.asarray(method.start)[None], jnp.asarray(samples)[None]
+            )
+    return state
+
+
+def test_a_start_that_breaks_even_has_a_range():
+    """ℓ = ½θ² − θz is next to nothing at a start next to 0, but its slope is not."""
+    problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum(theta**2) - jnp.sum(theta * z), pf.Box([-1.0], [1.0]))
+    rows = 0.3 + 0.1 * np.random.default_rng(0).normal(size=(20, 1))
+    near, at = (learned(pf.safe_apda(problem, start=[start], samples=20), rows) for start in (1e-6, 0.1))
+    assert float(near.prior.widths[0]) >= 0.5
+    assert float(near.prior.widths[0]) == pytest.approx(float(at.prior.widths[0]), rel=0.6)
+
+
+def test_the_budget_forgets_with_the_world():
+    problem, _ = small()
+    rows = np.random.default_rng(0).normal(size=(4, 2))
+    for forgetting, remembered in ((1.0, 30.0), (0.5, 2.0)):
+        state = learned(pf.safe_apda(problem, start=[0.1, 0.1], samples=4, forgetting=forgetting), rows, 30)
+        assert float(state.ledger.at_start) == pytest.approx(remembered, abs=1.0)
+
+
+def test_the_order_of_past_deployments_does_not_matter():
+    """The range is that of the start where Θ has none, not that of the first past decision."""
+    problem = pf.Problem(lambda theta, z: -jnp.sum(theta * z), pf.Box([-np.inf], [np.inf]))
+    x = np.array([[0.0], [90.0], [100.0]])
+    widths = [
+        float(
+            pf.safe_apda(problem, start=[90.0], history=(x[order], 5.0 - 0.01 * x[order]))
+            .init(new_key(0))
+            .prior.widths[0]
+        )
+        for order in ([0, 1, 2], [2, 1, 0])
+    ]
+    assert widths == [90.0, 90.0]

@@ -31,7 +31,7 @@ PESSIMISM = 0.6
 """How many standard errors a step must be worth."""
 NEAR = 0.003
 """Steps shorter than this share of the range are too short to need evidence."""
-SURELY, BENT = 2.0, 1.0
+SURELY, BENT = 2.0, 4.0
 """How many standard errors a farther step must be worth, and by how much the mean of a datum may be off a line across the range,
 in multiples of its size."""
 FARTHER = (0.0, 0.06, 0.13, 0.22, 0.35, 0.6, 1.0)
