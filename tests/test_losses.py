@@ -60,7 +60,14 @@ def test_a_smooth_pinball_loss_approaches_the_sharp_one_from_above():
         assert smooth[1] == pytest.approx(sharp, abs=1e-12)
 
 
-@pytest.mark.parametrize("loss", [losses.Pinball(0.8, smoothing=0.05), losses.SquaredError(0.1), losses.Logistic(0.1)])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.Pinball(0.8, smoothing=0.05),
+        pytest.param(losses.SquaredError(0.1), marks=pytest.mark.slow),
+        pytest.param(losses.Logistic(0.1), marks=pytest.mark.slow),
+    ],
+)
 def test_smooth_losses_suit_safe_apda(loss):
     width = 1 if isinstance(loss, losses.Pinball) else 2
     method = pf.safe_apda(pf.Problem(loss, pf.Ball(2.0), dimension=1))

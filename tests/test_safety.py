@@ -96,7 +96,7 @@ def beyond_a_disk(theta):
         (beyond_a_disk, None),
         (beyond_a_disk, [0.0, 0.0]),
         (lambda theta: -jnp.log(theta) - 1.0, [0.9, 0.9]),
-        (lambda theta: 0.5 - jnp.sqrt(theta[0]), [0.9, 0.9]),
+        pytest.param(lambda theta: 0.5 - jnp.sqrt(theta[0]), [0.9, 0.9], marks=pytest.mark.slow),
     ],
 )
 def test_constraints_without_values_or_derivatives_somewhere_are_met(function, anchor):

@@ -50,7 +50,13 @@ METHODS = {  # a method that is added to the library is added here
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+RIVALS = ("least_squares", "thompson")
+"""They take long to compile, and share what they are made of with `safe_apda`."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in RIVALS else name for name in METHODS]
+)
 def test_a_method_of_the_library_passes_every_check(market, name):
     problem, environment = market
     checks.require(METHODS[name](problem), environment, rounds=6)

@@ -46,6 +46,7 @@ def test_what_the_user_knows_takes_the_place_of_the_prior():
     assert float(state.belief.effect[0, 1]) == 0.0
 
 
+@pytest.mark.slow
 def test_knowing_the_effect_helps_and_a_wrong_belief_is_unlearned():
     """Twenty runs of 30 deployments: an effect that is nearly known has less regret; with a wide error the data win."""
     problem, environment = small()

@@ -32,7 +32,7 @@ def distance_from_normal_cone(theta):
     return np.linalg.norm(down - held)
 
 
-@pytest.mark.parametrize("samples", [1, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("samples", [4, pytest.param(30, marks=pytest.mark.slow)])
 def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradient(samples):
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
     world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
@@ -68,5 +68,5 @@ def test_a_step_goes_as_far_as_it_is_sure_to_pay():
         method.tell(method.init(jax.random.key(0)), np.asarray(method.start)[None], demand).decision
         for method in (ordering, pricing)
     )
-    assert 0.2 * 6.0 < float(orders[0]) < 2.0
+    assert 1.4 * FIRST_RADIUS * 6.0 < float(orders[0]) < 2.0
     assert 1.0 < float(prices[0]) <= 1.0 + (FIRST_RADIUS + 1e-9) * 6.0
