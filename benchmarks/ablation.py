@@ -38,15 +38,17 @@ class Part:
 
 PARTS = {
     "nothing": Part(),
-    "the prior on own coordinates": Part({"OWN": 1.0, "OTHERS": 1.0, "ALIKE": 1.0}),
+    "the prior on own coordinates": Part({"OWN": 1.0, "OTHERS": 2.0, "ALIKE": 1.0}),
     "pessimism": Part({"PESSIMISM": 0.0}),
     "the trust region": Part({"FIRST_RADIUS": 1.0, "SMALLEST": 1.0, "LARGEST": 1.0}),
+    "steps beyond it": Part({"BENT": 1e9}),
     "probes": Part(options={"exploration": 1e-9}),
     "the price of probes": Part({"WORTH": 1e6}),
     "the least curvature": Part({"FLATTEST": 1e-6}),
     "the budget": Part(options={"loss_budget": None}),
 }
-"""What is taken away, by its name in the table. Probes that are worth a million times as much are deployed whatever they cost."""
+"""What is taken away, by its name in the table. All others together may change by OTHERS, each of four by half of that. Probes
+that are worth a million times as much are deployed whatever they cost."""
 
 
 def holders(constant: str) -> list[ModuleType]:
