@@ -147,12 +147,11 @@ def test_tables_of_safe_apda_show_what_its_benchmark_wrote(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import safe
 
-    written = {name: safe.written(name) for name in ("main", "others", "parts", "probes")}
+    written = {name: safe.written(name) for name in ("main", "others", "probes")}
     text = (ROOT / "docs" / "safe.md").read_text()
     assert safe.table(written["main"], written["probes"]) in text
     assert safe.table(written["main"], written["probes"]) in (ROOT / "README.md").read_text()
     assert safe.table(written["others"], written["probes"]) in text
-    assert safe.parts_table(written["parts"]) in text
     for name, row in written["main"].items():
         assert row["ratio"] >= safe.TARGETS[name.split(",")[0]]
         assert row["violation"] <= 1e-12
