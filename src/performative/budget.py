@@ -57,7 +57,7 @@ class Ledger:
         )
 
     def faded(self, share: Array | float) -> Ledger:
-        """The same as long ago as the world has forgotten it: a share of what was deployed; the unit stays."""
+        """The ledger with a share of what was deployed, as a belief forgets it; the unit stays."""
         return Ledger(
             losses=share * self.losses,
             away=share * self.away,

@@ -9,7 +9,7 @@ from performative.numerics import cholesky
 
 SWEEPS = 50
 """Passes over the entries of an effect whose signs are known."""
-SURELY = 1e11
+VAGUEST = 1e11
 """The most that a prior's variance may be, in multiples of what the data say: beyond it, rounding would be all that is left where
 decisions are collinear."""
 COLLINEAR = 1e-9
@@ -35,7 +35,7 @@ def posterior(
     """
     q = prior.shape[1]
     precision = jnp.diagonal(normal, axis1=1, axis2=2)
-    reach = jnp.sqrt(jnp.minimum(variances, SURELY / jnp.maximum(precision, SMALLEST)))
+    reach = jnp.sqrt(jnp.minimum(variances, VAGUEST / jnp.maximum(precision, SMALLEST)))
     matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
     halves = cholesky.inverse_root(jnp.concatenate([matrix, beside[None]]))
     half, other = halves[:-1], halves[-1]

@@ -106,7 +106,7 @@ class Numbers:
         return weights @ self.covariance @ weights
 
     def largest_variance(self, directions: Array) -> Array:
-        """The same: the numbers of a structured effect are few, and independent."""
+        """The same as `variance`: the numbers of a structured effect are taken to be wrong independently of each other."""
         return self.variance(directions)
 
     def taught(self, along: Array, slope: Array, inverse: Array) -> Array:

@@ -221,13 +221,13 @@ class SafePrimalDual:
 
     def learn(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         """The state with one more round of data; θ_t stays."""
-        start, belief, radius = jnp.asarray(self.start), state.belief, state.radius
-        ledger = state.ledger
-        if not isinstance(belief, Unobserved):
-            ledger = ledger.faded(self.learner.fading(belief))
+        ledger, radius = state.ledger, state.radius
+        start, belief = jnp.asarray(self.start), state.belief
         for decision, rows in zip(decisions, samples, strict=True):
             losses = jax.vmap(lambda z, x=decision: self.problem.loss(x, z))(rows)
             at_start = jnp.all(jnp.abs(decision - start) <= 1e-9 * state.prior.widths)
+            if not isinstance(belief, Unobserved):
+                ledger = ledger.faded(self.learner.fading(belief))
             ledger = ledger.after(decision, jnp.mean(losses), jnp.mean(jnp.abs(losses)), at_start)
             if isinstance(belief, Unobserved):
                 state = self._opened(changed(state, belief=belief), decision, rows, rows)
