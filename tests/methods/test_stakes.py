@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ from playing import small
 
 import performative as pf
 from performative.losses import Revenue
-from performative.methods.stakes import SHARES, WHOLE, Limits, Over, Stakes, Way
+from performative.methods.stakes import SHARES, WHOLE, Limits, Over, Stakes
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -68,15 +67,47 @@ def test_the_start_loses_nothing_over_itself(stakes):
 def test_budget_is_spent_on_long_moves_alone(left, values, place):
     share = np.array(SHARES)
     assert share[2] == WHOLE
-    way = Way(share[:, None] * np.ones((1, 2)), Over(np.array([*values, 0.0]), np.zeros(8), np.zeros(8)))
-    limits = Limits(np.float64(left), np.float64(2.0), lambda tries: np.ones(len(tries), bool))
+    by_share = jnp.asarray([*values, 0.0])
+
+    def over(x):
+        return Over(by_share[jnp.argmin(jnp.abs(x[0] - share))], jnp.zeros(()), jnp.zeros(()))
+
     with precise():
-        assert int(limits.farthest(way)[0]) == place
+        limits = Limits(jnp.asarray(left), jnp.asarray(2.0), lambda x: jnp.asarray(True))
+        reach = limits.reach(jnp.zeros(2), jnp.ones(2), over)
+    assert int(reach.place) == place
+    assert reach.decision.tolist() == [share[place]] * 2
+    assert float(reach.bound) == pytest.approx([*values, 0.0][place])
+    assert float(reach.whole.value) == pytest.approx(values[0])
 
 
 def test_a_way_that_leaves_the_constraints_is_not_taken():
-    way = Way(np.linspace(1.0, 0.0, 8)[:, None] * np.ones((1, 2)), Over(np.full(8, -1.0), np.zeros(8), np.zeros(8)))
     problem, _ = small()  # θ₁ + θ₂ ≤ 1
     with precise():
-        limits = Limits(jnp.asarray(1.0), jnp.asarray(2.0), lambda tries: jax.vmap(problem.g)(tries)[:, 0] <= 0.0)
-        assert int(limits.farthest(way)[0]) == 4
+        limits = Limits(jnp.asarray(1.0), jnp.asarray(2.0), lambda x: jnp.all(problem.g(x) <= 0.0))
+        better = Over(jnp.asarray(-1.0), jnp.zeros(()), jnp.zeros(()))
+        reach = limits.reach(jnp.zeros(2), jnp.ones(2), lambda x: better)
+    assert reach.decision.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("kinked", [False, True])
+def test_a_loss_that_hardly_feels_the_data_is_still_bent(kinked):
+    """A deviation from a target that is met: the slope in the data is 0, and what may be lost is the variance of their mean."""
+    loss = (lambda theta, z: jnp.abs(z[0] - 4.0)) if kinked else (lambda theta, z: (z[0] - 4.0) ** 2)
+    method = pf.safe_apda(pf.Problem(loss, pf.Box([0.0], [4.0]), dimension=1), start=[1.0], samples=40, reservoir=400)
+    random = np.random.default_rng(0)
+    state = method.init(new_key(0))
+    for _ in range(10):
+        state = method.tell(state, jnp.array([[1.0]]), random.normal(4.0, 1.0, size=(1, 40, 1)))
+    with precise():
+        fit = method.learner.fit(state.belief, state.prior.variances(method.learner, state.belief))
+        stakes = Stakes.of(method.prediction, fit, jnp.asarray(method.start))
+        straight, curved = stakes.over_start(jnp.array([2.0])), stakes.curved(jnp.array([2.0]))(jnp.array([2.0]))
+        spread = np.sqrt(float(fit.known.errors(jnp.ones(1))[0]))
+    # The prior lets the mean be off by its size times the share of the range: √(1² + 4²)/4, or a little over 1.
+    off = random.normal(0.0, spread, size=100_000)
+    noise = random.normal(size=100_000)
+    losses = np.abs(noise + off) - np.abs(noise) if kinked else (noise + off) ** 2 - noise**2
+    assert abs(float(straight.value)) < 0.2 * losses.mean()
+    # What is seen of the noise in 400 samples, and a second difference for the average over a Gaussian.
+    assert float(curved.value) == pytest.approx(losses.mean(), rel=0.3 if kinked else 0.1)

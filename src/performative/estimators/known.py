@@ -47,6 +47,10 @@ class Rows:
         noise = jnp.maximum(jnp.sum(stretched * directions, axis=1) - left, 0.0)
         return jnp.sum(noise) + jnp.sum(jnp.sqrt(left)) ** 2
 
+    def errors(self, along: Array) -> Array:
+        """The variance of what each row predicts there, (k,)."""
+        return jnp.sum((self.covariance @ along) * along, axis=1)
+
     def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
         """By how much a deployment there lowers the trace of `inverse` times `total`."""
         stretched = self.covariance @ along
@@ -108,6 +112,12 @@ class Numbers:
     def largest_variance(self, directions: Array) -> Array:
         """The same as `variance`: the numbers of a structured effect are taken to be wrong independently of each other."""
         return self.variance(directions)
+
+    def errors(self, along: Array) -> Array:
+        """The variance of what each row predicts there, (k,); 0 of those that cannot move."""
+        rows = self.tensor @ along
+        moved = jnp.sum((rows @ self.covariance) * rows, axis=1)
+        return jnp.zeros(self.effect.shape[0]).at[jnp.asarray(self.moved)].set(moved)
 
     def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
         """By how much a deployment there lowers the trace of `inverse` times `total`."""

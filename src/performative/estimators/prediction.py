@@ -16,6 +16,27 @@ from performative.problem import Loss, LossInData
 from performative.shifts import Shift
 
 
+class Outlook(NamedTuple):
+    """What is predicted at a decision: its risk, E ∂ℓ/∂z (k,) and E (∂ℓ/∂z)² (k,).
+
+    Data may move where the loss feels it most, and not on average: hence the squares. For a loss that is not quadratic in the
+    data, `each` (m,) are the losses of the reservoir's rows, moved there, and `weights` (m,) theirs.
+    """
+
+    risk: Array
+    slope: Array
+    squares: Array
+    weights: Array | None
+    each: Array | None
+
+    def gap_variance(self, belief: Regression, other: Outlook) -> Array:
+        """Of the difference of two decisions' risks, since only so many samples show the noise in the data."""
+        if self.each is None or self.weights is None or other.each is None:
+            apart = self.slope - other.slope
+            return apart @ belief.covariance @ apart / belief.count
+        return mean_variance(self.weights, self.each - other.each)
+
+
 @pytree()
 class Prediction:
     """Averages of a loss over the data z̄ + Â(θ − x̄) + noise that a regression predicts at a decision θ.
@@ -39,44 +60,57 @@ class Prediction:
         covariance = pattern.compress(belief.covariance)
         return Moments(center, covariance, pattern).mean(lambda z: self.loss(theta, z))
 
-    def slope_in_data(self, belief: Regression, effect: Array, theta: Array) -> Array:
-        """E ∂ℓ(θ; Z)/∂z over the data predicted at θ, (k,)."""
+    def at(self, belief: Regression, effect: Array, theta: Array) -> Outlook:
+        """What is predicted at θ, in one pass over the reservoir."""
+        if belief.reservoir is not None:
+            weights = self.weights(belief)
+            each, slopes = jax.vmap(jax.value_and_grad(self.loss, 1), (None, 0))(
+                theta, self._moved(belief, effect, theta)
+            )
+            risk, slope, squares = (jnp.tensordot(weights, part, 1) for part in (each, slopes, slopes**2))
+            return Outlook(risk, slope, squares, weights, each)
+        risk, slope = jax.value_and_grad(lambda offset: self._offset(belief, effect, theta, offset))(
+            jnp.zeros_like(belief.data)
+        )
+        return Outlook(risk, slope, slope**2, None, None)
 
-        def moved(offset: Array) -> Array:
-            if belief.reservoir is None:
-                moments = changed(belief.moments, data=belief.data + offset)
-                return self.risk(changed(belief, moments=moments), effect, theta)
-            rows = belief.reservoir.at[:, theta.shape[0] :].add(offset)
-            return self.risk(changed(belief, reservoir=rows), effect, theta)
+    def curvature(self, belief: Regression, effect: Array, theta: Array, lengths: Array) -> Array:
+        """How the risk curves in the mean of each datum at θ, over a length (k,): second differences, which kinks have, too."""
+        steps = jnp.diag(jnp.maximum(lengths, 1e-150))
 
-        return jax.grad(moved)(jnp.zeros_like(belief.data))
+        def risk(offset: Array) -> Array:
+            return self._offset(belief, effect, theta, offset)
 
-    def squared_slopes(self, belief: Regression, effect: Array, theta: Array) -> Array:
-        """E (∂ℓ(θ; Z)/∂z)² over the data predicted at θ, (k,): data may move where the loss feels it most, and not on average."""
-        if belief.reservoir is None:
-            return self.slope_in_data(belief, effect, theta) ** 2
-        slopes = jax.vmap(jax.grad(self.loss, 1), (None, 0))(theta, self._moved(belief, effect, theta))
-        return jnp.tensordot(self.weights(belief), slopes**2, 1)
+        here = risk(jnp.zeros_like(lengths))
+        apart = jax.vmap(lambda step: risk(step) + risk(-step) - 2.0 * here)(steps)
+        return apart / jnp.maximum(lengths, 1e-150) ** 2
 
-    def loss_variance(self, belief: Regression, effect: Array, theta: Array) -> Array:
-        """Of ℓ(θ; Z) for one sample of the data predicted at θ; of its linear part where the loss is quadratic in them."""
-        if belief.reservoir is None:
-            slope = self.slope_in_data(belief, effect, theta)
-            return slope @ belief.covariance @ slope
-        weights, each = self.weights(belief), self._each(belief, effect, theta, theta)
-        return jnp.sum(weights * (each - jnp.sum(weights * each)) ** 2)
-
-    def gap_variance(self, belief: Regression, effect: Array, theta: Array, other: Array) -> Array:
-        """Of the difference of the risks of two decisions, since only the rows of the reservoir show the noise in the data."""
-        one, two = (self._each(belief, effect, at, at) for at in (theta, other))
-        return self._variance(belief, one - two)
+    def loss_variance(self, belief: Regression, theta: Array, there: Outlook) -> Array:
+        """Of the loss of one sample at θ, `there`; with Gaussian noise, where the loss is quadratic in the data."""
+        if there.each is not None and there.weights is not None:
+            return jnp.sum(there.weights * (there.each - there.risk) ** 2)
+        straight = there.slope @ belief.covariance @ there.slope
+        pattern = self.pattern(belief.data.shape[0], theta.shape[0])
+        if pattern is not None and pattern.colors == 0:
+            return straight
+        bent = jax.hessian(self.loss, 1)(theta, belief.data) @ belief.covariance
+        return straight + 0.5 * jnp.sum(bent * bent.T)
 
     def gradient_variance(self, belief: Regression, effect: Array, theta: Array) -> Array:
         """The covariance (d, d) of the gradient of the risk, since only so many samples show the noise in the data."""
         if belief.reservoir is None:
-            mixed = jax.jacfwd(lambda at: self.slope_in_data(belief, effect, at))(theta)
+            mixed = jax.jacfwd(lambda at: self.at(belief, effect, at).slope)(theta)
             return mixed.T @ belief.covariance @ mixed / belief.count
-        return self._variance(belief, jax.jacfwd(lambda at: self._each(belief, effect, at, at))(theta))
+        each = jax.jacfwd(lambda at: self._each(belief, effect, at, at))(theta)
+        return mean_variance(self.weights(belief), each)
+
+    def _offset(self, belief: Regression, effect: Array, theta: Array, offset: Array) -> Array:
+        """The risk of θ if all data were larger by an offset (k,)."""
+        if belief.reservoir is None:
+            moments = changed(belief.moments, data=belief.data + offset)
+            return self.risk(changed(belief, moments=moments), effect, theta)
+        rows = belief.reservoir.at[:, theta.shape[0] :].add(offset)
+        return self.risk(changed(belief, reservoir=rows), effect, theta)
 
     def _each(self, belief: Regression, effect: Array, theta: Array, at: Array) -> Array:
         """ℓ(θ; z) for every row of the reservoir, moved to a decision."""
@@ -87,15 +121,6 @@ class Prediction:
         assert belief.reservoir is not None
         decisions, z = belief.reservoir[:, : at.shape[0]], belief.reservoir[:, at.shape[0] :]
         return z + jax.vmap(lambda x: self.shift(effect, at - x))(decisions)
-
-    @staticmethod
-    def _variance(belief: Regression, each: Array) -> Array:
-        """The variance of the mean of numbers (m,), or the covariance of that of vectors (m, d), one for each row."""
-        weights = Prediction.weights(belief)
-        apart = each - jnp.tensordot(weights, each, 1)
-        square = apart * apart if each.ndim == 1 else apart[:, :, None] * apart[:, None, :]
-        rows = 1.0 / jnp.sum(weights**2)
-        return jnp.tensordot(weights, square, 1) / jnp.maximum(rows - 1.0, 0.5)
 
     @staticmethod
     def weights(belief: Regression) -> Array:
@@ -120,6 +145,14 @@ class Prediction:
     def pattern(self, width: int, dimension: int) -> Pattern | None:
         """The covariances that matter to a loss quadratic in samples of `width` numbers; None for any other loss."""
         return hessian_pattern(LossInData(self.loss), width, jnp.zeros(dimension))
+
+
+def mean_variance(weights: Array, each: Array) -> Array:
+    """The variance of the mean of numbers (m,), or the covariance of that of vectors (m, d), with weights (m,)."""
+    apart = each - jnp.tensordot(weights, each, 1)
+    square = apart * apart if each.ndim == 1 else apart[:, :, None] * apart[:, None, :]
+    rows = 1.0 / jnp.sum(weights**2)
+    return jnp.tensordot(weights, square, 1) / jnp.maximum(rows - 1.0, 0.5)
 
 
 class Learned(NamedTuple):

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from performative.estimators.known import Numbers, Rows
-from performative.estimators.prediction import Prediction
+from performative.estimators.prediction import Outlook, Prediction
 from performative.estimators.regression import Fit
 from performative.methods.prior import Prior
 from performative.methods.stakes import Stakes
@@ -61,7 +61,7 @@ class Model(NamedTuple):
 
     `hessian` is convex, `inverse` that of a Hessian no flatter than is believed, `slope` (k,) how the risk changes with the data,
     and `known` what is known of the effect; `center` is the mean of all decisions. `error` is the standard error of the mean loss
-    of a deployment.
+    of a deployment, and `here` what is predicted at θ.
     """
 
     theta: Array
@@ -74,6 +74,7 @@ class Model(NamedTuple):
     unsure: Array
     center: Array
     error: Array
+    here: Outlook
 
     @staticmethod
     def of(
@@ -100,7 +101,7 @@ class Model(NamedTuple):
         slopes = gradient(theta) * widths
         least = jnp.maximum(FLATTEST * prior.bend, STRAIGHT * jnp.max(jnp.abs(slopes)))
         flattest = jnp.maximum(least, 1e-300)
-        slope = prediction.slope_in_data(belief, belief.effect, theta)
+        here = prediction.at(belief, belief.effect, theta)
         shape = prediction.gradient_variance(belief, belief.effect, theta)
         return Model(
             theta=theta,
@@ -108,21 +109,21 @@ class Model(NamedTuple):
             hessian=(vectors * jnp.maximum(values, 0.0)) @ vectors.T,
             inverse=(vectors / jnp.maximum(values, flattest)) @ vectors.T,
             top=jnp.maximum(values[-1], flattest),
-            slope=slope,
+            slope=here.slope,
             known=known,
-            unsure=known.total(slope) + fit.misfit * shape * widths[:, None] * widths,
+            unsure=known.total(here.slope) + fit.misfit * shape * widths[:, None] * widths,
             center=belief.decision,
-            error=mean_loss_error(prediction, fit, theta, samples),
+            error=mean_loss_error(prediction, fit, theta, here, samples),
+            here=here,
         )
 
 
-def mean_loss_error(prediction: Prediction, fit: Fit, theta: Array, samples: int) -> Array:
-    """The standard error of the mean loss of a deployment of θ, less what is predicted from finitely many samples."""
+def mean_loss_error(prediction: Prediction, fit: Fit, theta: Array, there: Outlook, samples: int) -> Array:
+    """The standard error of the mean loss of a deployment of θ, `there`, less what is predicted from finitely many samples."""
     belief = fit.regression
     rows = jnp.inf if belief.reservoir is None else jnp.minimum(belief.count, belief.reservoir.shape[0])
-    spread = prediction.loss_variance(belief, belief.effect, theta) * (1.0 / samples + 1.0 / rows)
-    slope = prediction.slope_in_data(belief, belief.effect, theta)
-    least = 1e-6 * jnp.sum(slope**2 * belief.noise) / samples
+    spread = prediction.loss_variance(belief, theta, there) * (1.0 / samples + 1.0 / rows)
+    least = 1e-6 * jnp.sum(there.slope**2 * belief.noise) / samples
     return jnp.sqrt(fit.misfit * jnp.maximum(spread, least))
 
 

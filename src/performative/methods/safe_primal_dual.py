@@ -260,22 +260,22 @@ class SafePrimalDual:
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)
         model = lax.optimization_barrier(model)
-        now, stakes = (Stakes.of(self.prediction, fit, one) for one in (state.decision, jnp.asarray(self.start)))
+        now = Stakes.of(self.prediction, fit, state.decision, model.here)
+        stakes = Stakes.of(self.prediction, fit, jnp.asarray(self.start))
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
-        way, mean = stakes.way(theta), stakes.over_start(state.ledger.mean)
+        mean = stakes.curved(state.ledger.mean)(state.ledger.mean)
         bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
         spent = state.ledger.spent(model.error, mean.value, mean.largest, bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
         left = self.budget.allowance(state.ledger, self._deployed(state)) - spent
         left = jnp.maximum(left, 0.0) / self.arms
         rounds = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)  # until the next plan
-        limits = Limits(left / rounds, sure, lambda tries: self._meets(tries)[:, 0])
-        place, bounds = limits.farthest(way)
-        wanted = way.over.value[0] + PESSIMISM * way.over.error[0] < 0.0  # or else the start
-        held, place = wanted & (place > 0), jnp.where(wanted, place, len(bounds) - 1)
-        theta = way.tries[place]
-        limits = limits._replace(left=left - rounds * jnp.maximum(bounds[place], 0.0))
-        probing = self._probing(state, planner, model, stakes, limits, theta, lam, rounds)
+        limits = Limits(left / rounds, sure, lambda x: jnp.all(problem.g(x) <= 0.0))
+        reach = limits.reach(stakes.start, theta, stakes.curved(theta))
+        wanted = reach.whole.value + PESSIMISM * reach.whole.error < 0.0  # or else the start
+        theta = jnp.where(wanted, reach.decision, stakes.start)
+        bound = jnp.where(wanted, jnp.maximum(reach.bound, 0.0), 0.0)
+        probing = self._probing(state, planner, model, stakes, limits._replace(left=left), theta, bound, lam, rounds)
         after = changed(
             state,
             decision=theta,
@@ -285,17 +285,18 @@ class SafePrimalDual:
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
             reasons=Reasons(
-                gain=-way.over.value[place],
+                gain=jnp.where(wanted, -reach.over.value, 0.0),
                 price=probing.price,
                 worth=probing.worth,
-                limited=limited & wanted & (place == 0),
-                held=held | probing.held,
+                limited=limited & wanted & (reach.place == 0),
+                held=(wanted & (reach.place > 0)) | probing.held,
                 spent=spent,
             ),
         )
         ahead = self._decide(after)[0]
-        expected = self.prediction.risk(belief, belief.effect, ahead)
-        return changed(after, expected=expected, error=mean_loss_error(self.prediction, fit, ahead, self.samples))
+        there = self.prediction.at(belief, belief.effect, ahead)
+        error = mean_loss_error(self.prediction, fit, ahead, there, self.samples)
+        return changed(after, expected=there.risk, error=error)
 
     def _deployed(self, state: SafeState) -> Array:
         """How many decisions have been deployed."""
@@ -309,10 +310,11 @@ class SafePrimalDual:
         stakes: Stakes,
         limits: Limits,
         theta: Array,
+        bound: Array,
         lam: Array,
         rounds: Array,
     ) -> Probing:
-        """What each arm deploys around θ in some of the next `rounds`, within the limits."""
+        """What each arm deploys around θ in some of the next `rounds`, within the limits; θ itself may lose `bound` in each."""
         problem, belief = self.problem, stakes.fit.regression
         so_far = state.round.astype(jnp.float64)
         ahead = jnp.maximum(self.deployments / self.arms - so_far, 0.0)
@@ -326,16 +328,17 @@ class SafePrimalDual:
         if self.arms > 1:
             probes.append(theta)
             model = model._replace(known=model.known.after((theta - belief.decision) / planner.widths))
+        # A probe takes the place of θ, which is deployed in all other rounds.
+        one = limits._replace(left=limits.left - (rounds - 1.0) * bound)
         for arm in range(len(probes), self.arms):
             model = lax.optimization_barrier(model)
             probe, most = planner.probe(problem, self.safety, model, theta, lam, horizon, so_far, relative, noise[arm])
-            way = stakes.way(probe, theta)
-            place, bounds = limits.farthest(way)
-            stopped = (place > 0) & jnp.any(probe != theta)
-            bound, probe = bounds[place], way.tries[place]
+            reach = one.reach(theta, probe, stakes.curved(probe))
+            stopped = (reach.place > 0) & jnp.any(probe != theta)
+            probe, more = reach.decision, reach.bound - bound
             gained, paid = planner.judged(model, theta, horizon, probe)
             model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
-            afforded = jnp.where(bound > 0.0, limits.left / jnp.where(bound > 0.0, bound, 1.0), jnp.inf)
+            afforded = jnp.where(more > 0.0, (limits.left - rounds * bound) / jnp.where(more > 0.0, more, 1.0), jnp.inf)
             rounds = jnp.clip(jnp.floor(jnp.minimum(most, afforded)), 1.0, rounds)
             probes.append(probe)
             held, price, worth = held | stopped, price + paid, worth + gained
