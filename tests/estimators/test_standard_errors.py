@@ -69,7 +69,9 @@ def test_a_reservoir_is_as_sure_as_what_it_holds():
     method = pf.safe_apda(problem, reservoir=50)
     state = scan(method, environment, 150).state
     estimate = standard_errors(method, state)
-    rows, effect, theta = (np.asarray(part) for part in (state.belief.reservoir, state.belief.effect, state.decision))
+    rows, effect, theta = (
+        np.asarray(part) for part in (state.belief.reservoir, state.belief.mean_effect, state.decision)
+    )
     losses = [loss(theta, row[1:] + effect @ (theta - row[:1])) for row in rows]
     assert estimate.risk_error >= np.std(losses) / np.sqrt(50)
     assert estimate.risk_error <= 1.5 * np.std(losses) / np.sqrt(50)

@@ -99,4 +99,5 @@ def misfit(left: Array, learned: Array, within: Array, degrees: Array, deploymen
     known = (within > 0) & (degrees > 0.5)
     noise = jnp.where(known, within + dust, 1.0) / jnp.maximum(degrees, 0.5)
     between, free = left - within, jnp.maximum(deployments - 1.0 - learned, 0.0)
-    return jnp.maximum(jnp.mean(jnp.where(known, (between / noise + 1.0) / (free + 1.0), 1.0)), 1.0)
+    worse = jnp.where(known, (between / noise + 1.0) / (free + 1.0), 0.0)
+    return jnp.maximum(jnp.sum(worse) / jnp.maximum(jnp.sum(known), 1), 1.0)

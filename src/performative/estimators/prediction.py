@@ -64,9 +64,11 @@ class Prediction:
         """What is predicted at θ, in one pass over the reservoir."""
         if belief.reservoir is not None:
             weights = self.weights(belief)
-            each, slopes = jax.vmap(jax.value_and_grad(self.loss, 1), (None, 0))(
-                theta, self._moved(belief, effect, theta)
-            )
+            data = self._moved(belief, effect, theta)
+            each, slopes = jax.vmap(jax.value_and_grad(self.loss, 1), (None, 0))(theta, data)
+            if belief.groups is not None:  # each number moves with two of the lifted data
+                moving = belief.groups.weights(belief.reservoir[:, theta.shape[0] :])
+                slopes = (moving * slopes[:, None, :]).reshape(len(slopes), -1)
             risk, slope, squares = (jnp.tensordot(weights, part, 1) for part in (each, slopes, slopes**2))
             return Outlook(risk, slope, squares, weights, each)
         risk, slope = jax.value_and_grad(lambda offset: self._offset(belief, effect, theta, offset))(
@@ -109,18 +111,20 @@ class Prediction:
         if belief.reservoir is None:
             moments = changed(belief.moments, data=belief.data + offset)
             return self.risk(changed(belief, moments=moments), effect, theta)
-        rows = belief.reservoir.at[:, theta.shape[0] :].add(offset)
-        return self.risk(changed(belief, reservoir=rows), effect, theta)
+        return jnp.sum(self.weights(belief) * self._each(belief, effect, theta, theta, offset))
 
-    def _each(self, belief: Regression, effect: Array, theta: Array, at: Array) -> Array:
-        """ℓ(θ; z) for every row of the reservoir, moved to a decision."""
-        return jax.vmap(self.loss, (None, 0))(theta, self._moved(belief, effect, at))
+    def _each(self, belief: Regression, effect: Array, theta: Array, at: Array, offset: Array | float = 0.0) -> Array:
+        """ℓ(θ; z) for every row of the reservoir, moved to a decision, and by an offset of all (lifted) data."""
+        return jax.vmap(self.loss, (None, 0))(theta, self._moved(belief, effect, at, offset))
 
-    def _moved(self, belief: Regression, effect: Array, at: Array) -> Array:
-        """The rows (m, k) of the reservoir, moved to a decision."""
+    def _moved(self, belief: Regression, effect: Array, at: Array, offset: Array | float = 0.0) -> Array:
+        """The rows (m, k) of the reservoir, moved to a decision and by an offset."""
         assert belief.reservoir is not None
         decisions, z = belief.reservoir[:, : at.shape[0]], belief.reservoir[:, at.shape[0] :]
-        return z + jax.vmap(lambda x: self.shift(effect, at - x))(decisions)
+        moves = jax.vmap(lambda x: self.shift(effect, at - x))(decisions) + offset
+        if belief.groups is None:
+            return z + moves
+        return z + jnp.sum(belief.groups.weights(z) * moves.reshape(len(z), 2, -1), axis=1)
 
     @staticmethod
     def weights(belief: Regression) -> Array:
@@ -131,10 +135,8 @@ class Prediction:
 
     def losses(self, belief: Regression, theta: Array, draws: int) -> Array:
         """ℓ(θ; Z) for the data predicted at θ: the reservoir's, or `draws` draws of a Gaussian."""
-        d = theta.shape[0]
         if belief.reservoir is not None:
-            decisions, z = belief.reservoir[:, :d], belief.reservoir[:, d:]
-            data = jax.vmap(lambda x, z: z + self.shift(belief.effect, theta - x))(decisions, z)
+            data = self._moved(belief, belief.effect, theta)
         else:
             values, vectors = jnp.linalg.eigh(belief.covariance)
             white = standard_normal(belief.key, draws * values.shape[0]).reshape(draws, -1)

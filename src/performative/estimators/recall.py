@@ -20,7 +20,7 @@ def recalled(learner: LeastSquares, belief: Regression, past: Past) -> Regressio
 
     def recall(belief: Regression, deployment: tuple[Array, Array, Array]) -> tuple[Regression, None]:
         decision, mean, count = deployment
-        return learner.update(belief, decision, mean[None], count), None
+        return learner.recall(belief, decision, mean[None], count), None
 
     moments = changed(belief.moments, count=counts[0])
     first = changed(belief, moments=moments, degrees=jnp.zeros(()), reservoir=None)

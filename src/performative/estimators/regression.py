@@ -27,6 +27,7 @@ from performative.estimators.fitting import (
     noise_of,
     posterior,
 )
+from performative.estimators.groups import Groups
 from performative.estimators.known import Numbers, Rows
 from performative.estimators.moments import JointMoments
 from performative.estimators.protocol import Unobserved
@@ -47,7 +48,8 @@ class Regression:
     `moments` are those of decisions and data, `spread` (k, k) is the scatter of the data around their mean, and `within` (k,) the
     part of it around the means of the `deployments`, which has `degrees` of freedom. `effect`, `covariance` (k, k) of what it
     leaves unexplained and `noise` (k,), the variances of that which is noise, are those of the last fit. `reservoir` holds
-    deployments (m, d + k), for losses that are not quadratic in the data.
+    deployments (m, d + k), for losses that are not quadratic in the data. With `groups`, all but the reservoir are about
+    lifted data, of which there are 2k.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -69,6 +71,7 @@ class Regression:
     covariance: Array
     noise: Array
     reservoir: Array | None
+    groups: Groups | None
     key: Array
 
     @property
@@ -89,7 +92,18 @@ class Regression:
     @property
     def size(self) -> Array:
         """The mean square of each datum, (k,)."""
-        return self.data**2 + jnp.diag(self.covariance)
+        variances = jnp.diag(self.covariance)
+        return self.data**2 + variances if self.groups is None else self.groups.size(self.data, variances)
+
+    @property
+    def typical(self) -> Array:
+        """The mean of the data, whatever their groups."""
+        return self.data if self.groups is None else self.data[: len(self.data) // 2]
+
+    @property
+    def mean_effect(self) -> Array:
+        """The effect on the mean of all data, whatever their groups."""
+        return self.effect if self.groups is None else self.effect[: len(self.effect) // 2]
 
     @property
     def freedom(self) -> Array:
@@ -124,6 +138,7 @@ class Regression:
             covariance=jnp.asarray(covariance),
             noise=jnp.asarray(np.diag(covariance)),
             reservoir=kept,
+            groups=None,
             key=new_key(0),
         )
 
@@ -149,15 +164,15 @@ class Cleaned(NamedTuple):
     spread: Array
 
 
-@pytree("unmoved", "reservoir")
+@pytree("unmoved", "reservoir", "by_group")
 class LeastSquares:
     """Least squares of Z on (1, x), one deployment at a time.
 
     `shift` is the bilinear shift(effect, θ) and `prior` is A₀, with standard errors `error` (nan where they are not known) and
     `signs` of the true effect: −1, 0, 1, or nan. A structured effect has a `tensor` (k, p, d), and `unmoved` are the positions of
     the data it cannot move: what they explain of the others' noise is no noise. `reservoir` is how many deployments are kept
-    where the loss needs them. `memory`, if given, is the largest number of samples the estimates rest on: older samples fade, and
-    the estimates follow a world that drifts.
+    where the loss needs them; there, `by_group` lets two groups of samples have an effect each. `memory`, if given, is the
+    largest number of samples the estimates rest on: older samples fade, and the estimates follow a world that drifts.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -175,6 +190,7 @@ class LeastSquares:
     unmoved: tuple[int, ...]
     reservoir: int
     memory: Array | None
+    by_group: bool = False
 
     @property
     def structured(self) -> bool:
@@ -187,8 +203,19 @@ class LeastSquares:
         known = [part.shape[0] for part in (self.prior, self.error, self.signs) if part is not None and part.ndim == 2]
         return self.tensor.shape[0] if self.tensor is not None else next(iter(known), None)
 
-    def start(self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool) -> Regression:
-        """The regression after the first deployment: the effect is A₀."""
+    def start(
+        self,
+        belief: Unobserved,
+        decision: Array,
+        samples: Array,
+        with_reservoir: bool,
+        groups: Groups | None = None,
+    ) -> Regression:
+        """The regression after the first deployment: the effect is A₀. With `groups` the samples are lifted already."""
+        rows = _rows(decision, samples)
+        if groups is None and with_reservoir and self.by_group:
+            groups = Groups.of(samples)
+            samples = groups.lifted(samples)
         (n, k), d = samples.shape, decision.shape[0]
         moments = JointMoments.at(decision, samples)
         apart = samples - moments.data
@@ -200,17 +227,28 @@ class LeastSquares:
             within=jnp.diag(spread),
             deployments=jnp.ones(()),
             degrees=jnp.full((), n - 1.0),
-            effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
+            effect=self._expected((k, d)),
             covariance=spread / n,
             noise=noise_of(jnp.diag(spread), jnp.full((), n - 1.0), size),
-            reservoir=reservoir.first_rows(belief.key, _rows(decision, samples), self.reservoir)
-            if with_reservoir
-            else None,
+            reservoir=reservoir.first_rows(belief.key, rows, self.reservoir) if with_reservoir else None,
+            groups=groups,
             key=belief.key,
         )
 
-    def update(self, belief: Regression, decision: Array, samples: Array, count: Array | None = None) -> Regression:
-        """The regression with one more deployment; the effect stays. With a `count`, the one row is the mean of that many."""
+    def update(self, belief: Regression, decision: Array, samples: Array) -> Regression:
+        """The regression with one more deployment; the effect stays."""
+        lifted = samples if belief.groups is None else belief.groups.lifted(samples)
+        if belief.reservoir is None:
+            return self.recall(belief, decision, lifted)
+        faded = belief if self.memory is None else _faded(belief, self.fading(belief))
+        rows = reservoir.with_rows(belief.reservoir, faded.key, _rows(decision, samples), faded.count, faded.count)
+        return changed(self.recall(belief, decision, lifted), reservoir=rows)
+
+    def recall(self, belief: Regression, decision: Array, samples: Array, count: Array | None = None) -> Regression:
+        """The regression after a deployment of (lifted) samples; the reservoir stays, too.
+
+        With a `count`, the one row is the mean of that many.
+        """
         rows = samples.shape[0]
         n = rows if count is None else count
         if self.memory is not None:
@@ -221,10 +259,6 @@ class LeastSquares:
         if rows > 1:
             apart = samples - mean
             spread, within = spread + apart.T @ apart, within + jnp.sum(apart * apart, axis=0)
-        sampled = None
-        if belief.reservoir is not None:
-            together = _rows(decision, samples)
-            sampled = reservoir.with_rows(belief.reservoir, belief.key, together, belief.count, belief.count)
         return changed(
             belief,
             moments=belief.moments.with_mean(decision, mean, n),
@@ -232,7 +266,6 @@ class LeastSquares:
             within=within,
             deployments=belief.deployments + 1.0,
             degrees=belief.degrees + (rows - 1.0),
-            reservoir=sampled,
         )
 
     def fading(self, belief: Regression) -> Array | float:
@@ -244,15 +277,16 @@ class LeastSquares:
         moments, noise = belief.moments, jnp.maximum(belief.noise, SMALLEST)
         k, d = moments.cross.shape
         clean = self.cleaned(belief)
-        if self.signs is not None:
-            variances = jnp.where(jnp.asarray(self.signs).reshape(variances.shape) == 0, 0.0, variances)
+        signs = None if self.signs is None else self.given(self.signs, variances.shape)
+        if signs is not None:
+            variances = jnp.where(signs == 0, 0.0, variances)
         known: Rows | Numbers
         if self.tensor is None:
-            prior = jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior)
+            prior = self._expected((k, d))
             normal = clean.scatter / noise[:, None, None]
             gap = (clean.cross - prior @ clean.scatter) / noise[:, None]
             alike, units = correlations(moments.scatter)
-            effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, self.signs, alike)
+            effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, signs, alike)
             known = Rows(effect, covariance, noise, variances)
         else:
             known, effect, learned = self._numbers(clean, noise, variances)
@@ -273,6 +307,19 @@ class LeastSquares:
         dust = ROUNDING * jnp.diag(belief.spread) + ROUNDING**2 * moments.data**2 * belief.count
         worse = misfit(straight, used, belief.within, belief.degrees, belief.deployments, dust)
         return Fit(regression, known, unexplained, worse)
+
+    def given(self, known: Array, shape: tuple[int, ...]) -> Array:
+        """What the user says of the entries of an effect, as an array of this shape; nothing (nan) is said of contrasts."""
+        numbers = jnp.asarray(known)
+        if numbers.ndim == 2 and len(shape) == 2:
+            return jnp.concatenate([numbers, jnp.full((shape[0] - len(numbers), shape[1]), jnp.nan)])
+        return jnp.broadcast_to(numbers, shape) if numbers.ndim == 0 else numbers.reshape(shape)
+
+    def _expected(self, shape: tuple[int, int]) -> Array:
+        """A₀, as a matrix of this shape, or as the numbers of a structured effect."""
+        if self.prior is None:
+            return jnp.zeros(shape)
+        return jnp.asarray(self.prior) if self.structured else jnp.nan_to_num(self.given(self.prior, shape))
 
     def variances(self, belief: Regression, ridge: Array) -> Array:
         """The variances of a prior that is worth as much as this scatter of the decisions: of the entries, or of the numbers."""

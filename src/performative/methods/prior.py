@@ -53,12 +53,14 @@ class Prior:
     ) -> Prior:
         """What the loss and the first samples (n, k), at a decision, lead to expect."""
         widths = _own_widths(problem, widths, decision, samples)
-        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.data) * widths
+        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.typical) * widths
         mixed = jnp.where(jnp.isfinite(mixed), jnp.abs(mixed), 0.0)
         most = jnp.max(mixed, axis=1, keepdims=True)
         own = ((mixed == most) & (most > 0.5 * jnp.sum(mixed, axis=1, keepdims=True))).astype(jnp.float64)
         if learner.structured:
             own = jnp.zeros_like(own)
+        if belief.groups is not None:
+            own, mixed = jnp.tile(own, (2, 1)), jnp.concatenate([mixed, jnp.zeros_like(mixed)])
         return Prior(widths, own, _first_squares(own), mixed, _bend(mixed, belief))
 
     def variances(self, learner: LeastSquares, belief: Regression) -> Array:
@@ -68,7 +70,7 @@ class Prior:
         if learner.tensor is not None:
             variances = learner.of_numbers(variances)
         if learner.error is not None:
-            error = _like(learner.error, variances)
+            error = learner.given(learner.error, variances.shape)
             most = MOST * jnp.max(variances)  # more says no more, and may not be a number
             variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
@@ -86,11 +88,12 @@ class Prior:
             expected = jnp.tensordot(jnp.asarray(learner.tensor), jnp.ravel(jnp.asarray(learner.prior)), ((1,), (0,)))
         else:
             if learner.prior is not None:
-                expected = jnp.asarray(learner.prior)
+                expected = jnp.nan_to_num(learner.given(learner.prior, free.shape))
             if learner.error is not None:
-                free = free * jnp.isnan(jnp.asarray(learner.error))
+                free = free * jnp.isnan(learner.given(learner.error, free.shape))
             if learner.signs is not None:
-                free = free * (jnp.asarray(learner.signs) != 0)
+                free = free * (learner.given(learner.signs, free.shape) != 0)
+        free = free * (belief.size > 0)[:, None]
         size = jnp.maximum(belief.size, 1e-300)[:, None]
         squares = ((known.effect - expected) ** 2 * self.widths**2 + known.variances(self.widths)) / size
         first = _first_squares(self.own)
@@ -106,18 +109,13 @@ class Prior:
         """The noise of a deployment over the weakest effects that are expected across the range, both squared, on average."""
         size = belief.size
         share = jnp.where(size > 0, belief.noise / jnp.where(size > 0, size, 1.0), 0.0)
-        return jnp.maximum(jnp.mean(share), 1e-9) / (samples * self.squares[1])
+        average = jnp.sum(share) / jnp.maximum(jnp.sum(size > 0), 1)
+        return jnp.maximum(average, 1e-9) / (samples * self.squares[1])
 
 
 def _bend(mixed: Array, belief: Regression) -> Array:
     """The curvature that data of this size lead to expect, across a width."""
     return jnp.mean(jnp.sum(mixed * jnp.sqrt(belief.size)[:, None], axis=0))
-
-
-def _like(known: Array, variances: Array) -> Array:
-    """What is known of each entry: one number for all, or one for each."""
-    numbers = jnp.asarray(known)
-    return jnp.broadcast_to(numbers, variances.shape) if numbers.ndim == 0 else numbers.reshape(variances.shape)
 
 
 def _first_squares(own: Array) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from performative.budget import Budget, Ledger
+from performative.estimators.groups import Groups
 from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
@@ -89,7 +90,10 @@ class SafeState:
 
 @pytree("samples", "arms")
 class SafePrimalDual:
-    """A composition of what learns the effect, what plans, what keeps deployments safe and what limits losses: `safe_apda`."""
+    """A composition of what learns the effect, what plans, what keeps deployments safe and what limits losses: `safe_apda`.
+
+    With `groups` the `history` is about lifted data.
+    """
 
     problem: Problem
     learner: LeastSquares
@@ -100,6 +104,7 @@ class SafePrimalDual:
     max_move: Moves
     deployments: Array
     history: Past | None
+    groups: Groups | None
     samples: int
     arms: int
 
@@ -347,8 +352,8 @@ class SafePrimalDual:
     def _opened(self, state: SafeState, decision: Array, samples: Array, all_samples: Array) -> SafeState:
         """The state after the first deployment: its data, and the prior that all samples so far and the loss set."""
         assert isinstance(state.belief, Unobserved)
-        quadratic = self.prediction.pattern(samples.shape[1], self.problem.d) is not None
-        belief = self.learner.start(state.belief, decision, samples, not quadratic)
+        quadratic = self.prediction.pattern(all_samples.shape[1], self.problem.d) is not None
+        belief = self.learner.start(state.belief, decision, samples, not quadratic, self.groups)
         start = jnp.asarray(self.start)
         prior = Prior.of(self.problem, self.learner, jnp.asarray(self.planner.widths), belief, start, all_samples)
         return changed(state, belief=belief, prior=prior)

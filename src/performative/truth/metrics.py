@@ -231,7 +231,8 @@ def record(truth: Truth, tally: Tally, state: MethodState, effect: Array | None,
         mean = tally.extra["loss"] / tally.deployments
         spread = jnp.maximum(tally.extra["squared_loss"] / tally.deployments - mean**2, 0.0)
         recorded["loss"], recorded["loss_error"] = mean, jnp.sqrt(spread / tally.deployments)
-    estimate = getattr(getattr(state, "belief", None), "effect", None)
+    belief = getattr(state, "belief", None)
+    estimate = getattr(belief, "mean_effect", getattr(belief, "effect", None))
     if effect is not None and estimate is not None and np.shape(estimate) == np.shape(effect):
         recorded["estimation_error"] = jnp.sum((estimate - effect) ** 2)
     return recorded
