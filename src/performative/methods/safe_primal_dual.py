@@ -21,6 +21,7 @@ from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression
+from performative.methods.pace import Allowance, middle, wide
 from performative.methods.planning import PESSIMISM, Model, Planner, mean_loss_error
 from performative.methods.prior import Prior
 from performative.methods.protocol import checked
@@ -53,16 +54,21 @@ class Reasons:
     limited: Array
     held: Array
     spent: Array
+    due: Array
 
 
 class Probing(NamedTuple):
-    """Probes (b, d), for how many rounds, their price and worth, and whether the budget holds them back."""
+    """Probes (b, d), for how many rounds, their price and worth, whether the budget holds them back, whether a wide one is due,
+    and what all that were not due were charged: see `pace`.
+    """
 
     decisions: Array
     repeats: Array
     price: Array
     worth: Array
     held: Array
+    due: Array
+    explored: Array
 
 
 @pytree()
@@ -71,6 +77,7 @@ class SafeState:
 
     `probes` (b, d) are deployed for the next `repeats` rounds, and θ_t afterward. `deployed` is what was deployed last, `radius`
     the trust region, `expected` the predicted risk of the next deployment and `error` the standard error of its mean loss.
+    `explored` is what probes since round EVERY were charged (`pace.Allowance`).
     """
 
     round: Array
@@ -84,6 +91,7 @@ class SafeState:
     radius: Array
     expected: Array
     error: Array
+    explored: Array
     ledger: Ledger
     reasons: Reasons
 
@@ -129,8 +137,9 @@ class SafePrimalDual:
             radius=jnp.asarray(FIRST_RADIUS),
             expected=zero,
             error=zero,
+            explored=zero,
             ledger=Ledger.empty(self.problem.d),
-            reasons=Reasons(zero, zero, zero, jnp.asarray(False), jnp.asarray(False), zero),
+            reasons=Reasons(zero, zero, zero, jnp.asarray(False), jnp.asarray(False), zero, jnp.asarray(False)),
         )
         if self.history is None:
             return state
@@ -289,6 +298,7 @@ class SafePrimalDual:
             prior=state.prior.grown(self.learner, belief, fit.known),
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
+            explored=probing.explored,
             reasons=Reasons(
                 gain=jnp.where(wanted, -reach.over.value, 0.0),
                 price=probing.price,
@@ -296,6 +306,7 @@ class SafePrimalDual:
                 limited=limited & wanted & (reach.place == 0),
                 held=(wanted & (reach.place > 0)) | probing.held,
                 spent=spent,
+                due=probing.due,
             ),
         )
         ahead = self._decide(after)[0]
@@ -335,19 +346,41 @@ class SafePrimalDual:
             model = model._replace(known=model.known.after((theta - belief.decision) / planner.widths))
         # A probe takes the place of θ, which is deployed in all other rounds.
         one = limits._replace(left=limits.left - (rounds - 1.0) * bound)
+
+        def risk(x: Array) -> Array:
+            return self.predicted_risk(belief, belief.effect, x)
+
+        early, explored = so_far < EVERY, state.explored
+        due = goes = jnp.asarray(False)
+        remembered = self.learner.remembered(so_far, self.samples)
+        allowance = Allowance.of(state.prior.bend + state.ledger.unit, remembered, explored)
         for arm in range(len(probes), self.arms):
             model = lax.optimization_barrier(model)
             probe, most = planner.probe(problem, self.safety, model, theta, lam, horizon, so_far, relative, noise[arm])
+            if arm == self.arms - 1:
+                inside = middle(problem, self.safety, planner.widths)
+                far = wide(problem, inside, planner.widths, belief.moments, self.samples, remembered, relative)
+                over = stakes.curved(far.decision)(far.decision)
+                due = far.due & ~early
+                goes = due & (over.value + one.sure * over.largest <= jnp.maximum(one.left, 0.0))
+                probe, most = jnp.where(goes, far.decision, probe), jnp.where(goes, far.rounds, most)
+                held = held | (due & ~goes)
             reach = one.reach(theta, probe, stakes.curved(probe))
             stopped = (reach.place > 0) & jnp.any(probe != theta)
             probe, more = reach.decision, reach.bound - bound
+            charge = allowance.charge(risk(probe) - risk(theta), (probe - theta) / planner.widths)
+            free = early | goes | jnp.all(probe == theta)
+            enough = jnp.where(free, jnp.inf, allowance.rounds(charge))
+            probe, more = jnp.where(enough >= 1.0, probe, theta), jnp.where(enough >= 1.0, more, 0.0)
             gained, paid = planner.judged(model, theta, horizon, probe)
             model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
             afforded = jnp.where(more > 0.0, (limits.left - rounds * bound) / jnp.where(more > 0.0, more, 1.0), jnp.inf)
-            rounds = jnp.clip(jnp.floor(jnp.minimum(most, afforded)), 1.0, rounds)
+            rounds = jnp.clip(jnp.floor(jnp.minimum(jnp.minimum(most, afforded), enough)), 1.0, rounds)
+            explored = explored + jnp.where(free | (enough < 1.0), 0.0, charge * rounds)
             probes.append(probe)
             held, price, worth = held | stopped, price + paid, worth + gained
-        return Probing(jnp.stack(probes), jnp.where(jnp.isfinite(rounds), rounds, 1.0), price, worth, held)
+        repeats = jnp.where(jnp.isfinite(rounds), rounds, 1.0)
+        return Probing(jnp.stack(probes), repeats, price, worth, held, due, explored)
 
     def _opened(self, state: SafeState, decision: Array, samples: Array, all_samples: Array) -> SafeState:
         """The state after the first deployment: its data, and the prior that all samples so far and the loss set."""
