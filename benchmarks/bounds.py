@@ -1,7 +1,7 @@
 """`python -m benchmarks.bounds`: the regret of Safe APDA beside the bounds of `performative.theory.safe`.
 
 The theorems are about two idealized rules, which run beside it: probes at a fixed pace, and probes that are worth their price. A
-second table shows what a long history at the start is worth. ℓ = −zᵀθ + ‖θ‖² on a box, one sample a deployment.
+second table shows what a long history at the start is worth, a third what Theorem 3 leaves to be counted along runs. ℓ = −zᵀθ + ‖θ‖² on a box, one sample a deployment.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 import performative as pf
 from benchmarks.starving import loss
 from performative import theory
+from performative.methods.pace import ALLOWED
+from performative.methods.safe_primal_dual import SafePrimalDual, SafeState
+from performative.numerics.precision import precise
 
 Floats = NDArray[np.float64]
 REALIZATIONS = 20
@@ -214,6 +220,68 @@ def safe(world: World, rounds: int, realizations: int, marks: list[int], **optio
     return [float(mean.sel(t=mark)) * mark for mark in marks]
 
 
+class Counted(NamedTuple):
+    """Along runs, summed over rounds since the first, (realizations, rounds): what Theorem 3 leaves to be counted.
+
+    `residual` is the squared distance of −∇R̂(θ_t) from the normal cone of the box, `error` is ‖∇R̂(θ_t) − ∇PR(θ_t)‖², `due` and
+    `held` are rounds for which a wide probe is due, and held back. `left` is √t tr(S_t + rI)⁻¹ and `used` the share of the
+    allowance that is used, neither of them summed.
+    """
+
+    residual: Floats
+    error: Floats
+    due: Floats
+    held: Floats
+    left: Floats
+    used: Floats
+
+
+def counted(world: World, rounds: int, realizations: int, **options: Any) -> Counted:
+    """`safe_apda` in a world, with θ_t where it is not the start."""
+    problem = pf.Problem(loss, pf.Box(np.zeros(world.d), np.full(world.d, world.upper)))
+    method = pf.safe_apda(problem, start=world.start, **options)
+    nature = pf.LocationFamily(pf.Gaussian(world.mean, world.deviation**2 * np.eye(world.d)), effect=world.effect)
+
+    def told(state: SafeState, key: Array) -> SafeState:
+        x = SafePrimalDual._decide(method, state)
+        after = method.learn(state, x, nature.sample(key, x[0], 1)[None])
+        return SafePrimalDual._planned(method, after, state.round)
+
+    def observed(state: SafeState) -> Counted:
+        theta, belief, reasons = state.decision, state.belief, state.reasons
+        down = -jax.grad(lambda x: method.predicted_risk(belief, belief.effect, x))(theta)
+        high, low = theta >= world.upper * (1 - 1e-9), theta <= 1e-9 * world.upper
+        free = jnp.where(high, jnp.minimum(down, 0.0), jnp.where(low, jnp.maximum(down, 0.0), down))
+        true = 2 * theta - (world.mean + world.effect @ theta) - world.effect.T @ theta
+        away = jnp.any(theta != jnp.asarray(world.start))
+        scatter = belief.moments.scatter / (state.prior.widths[:, None] * state.prior.widths)
+        t, relative = state.round.astype(float), state.prior.relative(belief, 1)
+        unit = state.prior.bend + state.ledger.unit
+        return Counted(
+            residual=jnp.where(away, jnp.sum(free**2), 0.0),
+            error=jnp.where(away, jnp.sum((down + true) ** 2), 0.0),
+            due=reasons.due.astype(float),
+            held=(reasons.due & reasons.held).astype(float),
+            left=jnp.sqrt(t) * jnp.trace(jnp.linalg.inv(scatter + relative * jnp.eye(world.d))),
+            used=state.explored / (ALLOWED * unit * jnp.sqrt(t)),
+        )
+
+    def run(key: Array) -> Counted:
+        first, key = jax.random.split(key)
+
+        def step(state: SafeState, key: Array) -> tuple[SafeState, Counted]:
+            after = told(state, key)
+            return after, observed(after)
+
+        state = told(method.init(first), key)
+        return jax.lax.scan(step, state, jax.random.split(key, rounds - 1))[1]
+
+    with precise():
+        each = jax.jit(lambda keys: jax.lax.map(run, keys))(jax.random.split(jax.random.key(0), realizations))
+        sums = Counted(*(np.cumsum(np.asarray(part), axis=1) for part in each))
+        return sums._replace(left=np.asarray(each.left), used=np.asarray(each.used))
+
+
 def at_start(world: World) -> tuple[Floats, Floats]:
     """A long history at the start."""
     noise = world.deviation * np.random.default_rng(0).normal(size=(HISTORY, world.d))
@@ -280,6 +348,15 @@ def main() -> None:
         show(f"{name}: no history", safe(world, rounds, many, marks, loss_budget=None))
         past = at_start(world)
         show(f"{HISTORY:,} samples at the start", safe(world, rounds, many, marks, loss_budget=None, history=past))
+
+    print(f"\n| counted until {rounds:,} | Σρ² | Σ‖e‖² | due | held | √t tr(S + rI)⁻¹ | allowance used |")
+    print("|---|---|---|---|---|---|---|")
+    for name, world in WORLDS.items():
+        for label, budget in (("", 1.0), (", no budget", None)):
+            runs = counted(world, rounds, min(many, 5), loss_budget=budget)
+            sums = (f"{float(part[:, -1].mean()):,.4g}" for part in runs[:4])
+            last = f"{float(runs.left[:, 256:].max()):.3g} | {float(runs.used.max()):.2g}"
+            print(f"| {name}{label} | {' | '.join(sums)} | {last} |", flush=True)
 
 
 if __name__ == "__main__":

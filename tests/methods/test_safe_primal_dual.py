@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import performative as pf
+from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
+from performative.methods.pace import ALLOWED, PACE, Allowance, middle, wide
 from performative.methods.safe_primal_dual import FIRST_RADIUS
+from performative.numerics.precision import precise
+from performative.numerics.pytrees import changed
 
 EFFECT = np.array([[-1.0, 0.3], [0.2, -1.5]])
 MEAN = np.array([3.0, 4.0])
@@ -70,3 +74,161 @@ def test_a_step_goes_as_far_as_it_is_sure_to_pay():
     )
     assert 1.4 * FIRST_RADIUS * 6.0 < float(orders[0]) < 2.0
     assert 1.0 < float(prices[0]) <= 1.0 + (FIRST_RADIUS + 1e-9) * 6.0
+
+
+def gradient_of(omega, theta):
+    """Of −(m + Aθ)ᵀθ + ‖θ‖²/2, where omega = (m, A)."""
+    mean, effect = omega
+    return theta - mean - (effect + effect.T) @ theta
+
+
+def distance_of(down, theta):
+    """How far a vector is from the normal cone of the box [0, UPPER] at θ."""
+    held = np.where(theta >= UPPER - 1e-12, np.maximum(down, 0.0), np.where(theta <= 1e-12, np.minimum(down, 0.0), 0.0))
+    return np.linalg.norm(down - held)
+
+
+@pytest.mark.parametrize("budget", [None, 1.0])
+def test_decisions_lose_no_more_than_the_error_of_the_gradient_and_what_the_solver_leaves(budget):
+    """Lemma 1 with the residual of the predicted risk, also where the budget or pessimism keep θ from being stationary."""
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
+    world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
+    method = pf.safe_apda(problem, start=[0.2, 0.2], samples=4, loss_budget=budget)
+    best = np.asarray(pf.performative_optimum(problem, world).decision)
+    strongly = np.linalg.eigvalsh(HESSIAN)[0]
+    key = jax.random.key(1)
+    state = method.init(key)
+    shares = []
+    for _ in range(40):
+        key, asking, answering = jax.random.split(key, 3)
+        asked = method.ask(state, asking)
+        with jax.enable_x64(True):
+            drawn = np.asarray(world.sample(answering, jnp.asarray(asked[0]), 4))
+        state = method.tell(state, asked, drawn[None])
+        theta, belief = np.asarray(state.decision), state.belief
+        effect = np.asarray(belief.effect)
+        predicted = gradient_of((np.asarray(belief.data) - effect @ np.asarray(belief.decision), effect), theta)
+        error = np.linalg.norm(predicted - gradient_of((MEAN, EFFECT), theta))
+        excess = risk(theta) - risk(best)
+        bound = pf.theory.excess_risk(error + distance_of(-predicted, theta), strongly)
+        assert excess <= bound + 1e-12
+        shares.append(distance_of(-predicted, theta) / error)
+    assert np.median(shares[20:]) < 1.0  # the residual is of the order of the error, or smaller
+
+
+def starved(rounds, budget=None, constraints=()):
+    """A run whose decisions hardly varied, as it would be after so many rounds."""
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER), list(constraints))
+    method = pf.safe_apda(problem, start=[0.2, 0.2], samples=4, loss_budget=budget)
+    world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
+    key = jax.random.key(0)
+    state = method.init(key)
+    for _ in range(4):
+        key, answering = jax.random.split(key)
+        asked = method.ask(state, key)
+        with jax.enable_x64(True):
+            drawn = np.asarray(world.sample(answering, jnp.asarray(asked[0]), 4))
+        state = method.tell(state, asked, drawn[None])
+    belief = state.belief
+    with precise():
+        moments = changed(belief.moments, scatter=1e-6 * belief.moments.scatter, cross=1e-6 * belief.moments.cross)
+        state = changed(
+            state,
+            belief=changed(belief, moments=moments),
+            round=jnp.asarray(rounds),
+            ledger=changed(state.ledger, at_start=jnp.asarray(rounds - 4.0)),
+        )
+        return method, jax.jit(type(method).plan)(method, state)
+
+
+@pytest.mark.parametrize("constraints", [(), (pf.constraints.Linear([1.0, 1.0], 1.5),)])
+def test_a_wide_probe_is_deployed_where_too_little_is_known(constraints):
+    method, state = starved(1_000_000, constraints=constraints)
+    assert bool(state.reasons.due)
+    probe = np.asarray(method.ask(state, jax.random.key(0)))[0]
+    assert np.all((probe >= 0) & (probe <= UPPER))
+    assert np.all(np.asarray(method.problem.g(jnp.asarray(probe))) <= 0)
+    assert np.linalg.norm((probe - np.asarray(state.belief.decision)) / UPPER) > 0.2  # it is wide
+    assert 1 <= int(state.repeats) <= 1_000_000 // 256
+    assert float(state.explored) == 0.0  # what the allowance is for is other probes
+
+
+def test_no_wide_probe_is_due_before_the_pace_asks_for_it():
+    """The share of the prior's variance that is left is at most 1, so none is due before round 1/PACE²."""
+    _, state = starved(int(0.9 / PACE**2))
+    assert not bool(state.reasons.due)
+
+
+def test_the_budget_may_hold_a_wide_probe_back():
+    _, state = starved(1_000_000, budget=1e-6)
+    assert bool(state.reasons.due)
+    assert bool(state.reasons.held)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_wide_probe_goes_along_what_is_known_least(seed):
+    """vᵀG⁻¹v ≥ tr G⁻¹/d, one end of the chord has ξᵀG⁻¹ξ ≥ ρ²tr G⁻¹/d, and its rounds double what is known along ξ."""
+    random, d = np.random.default_rng(seed), 4
+    x = random.uniform(size=(50, d)) * np.array([1.0, 1.0, 0.1, 0.01]) @ np.linalg.qr(random.normal(size=(d, d)))[0]
+    cap = pf.constraints.Linear(np.ones(d), 0.8 * d)
+    method = pf.safe_apda(pf.Problem(Revenue(), pf.Box(np.zeros(d), np.ones(d)), [cap]))
+    with precise():
+        moments = jax.tree.map(jnp.asarray, JointMoments.of(x, np.zeros((50, d))))
+        ones, relative = jnp.ones(d), jnp.asarray(0.3)
+        inside = middle(method.problem, method.safety, ones)
+        probe = wide(method.problem, inside, ones, moments, 1, jnp.asarray(1e6), relative)
+        assert bool(jnp.all(method.problem.g(probe.decision) <= 0))
+    assert bool(probe.due)
+    inverse = np.linalg.inv(np.asarray(moments.scatter) + 0.3 * np.eye(d))
+    step = np.asarray(probe.decision) - np.asarray(moments.decision)
+    length = np.linalg.norm(np.asarray(probe.decision) - np.asarray(inside))
+    known = step @ inverse @ step
+    assert length >= 0.1
+    assert known >= length**2 * np.trace(inverse) / d
+    assert int(probe.rounds) == int(np.ceil(2.0 / known))
+
+
+def test_what_probes_cost_stays_within_the_allowance():
+    """Also where it is small: probes are then as many as it pays for, and θ is deployed otherwise."""
+    with precise():
+        price, step = jnp.asarray(0.3), jnp.array([0.1, 0.2])
+        unit = jnp.asarray(2.0)
+        allowance = Allowance.of(unit, jnp.asarray(400.0), jnp.asarray(ALLOWED * 40.0 - 1.0))
+        charge = allowance.charge(price, step)
+        assert float(charge) == pytest.approx(0.3 + 0.5 * 2.0 * 0.05)
+        assert float(allowance.rounds(charge)) == 2.0
+        assert float(allowance.charge(jnp.asarray(-1.0), step)) == pytest.approx(0.05)
+        assert float(Allowance.of(jnp.zeros(()), unit, unit).rounds(charge)) == np.inf
+
+
+def test_an_allowance_that_is_used_up_ends_probes():
+    """One plan after round 256, with and without anything left."""
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
+    method = pf.safe_apda(problem, start=[0.2, 0.2], loss_budget=None)
+    world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
+    key = jax.random.key(0)
+    state = method.init(key)
+    for _ in range(12):
+        key, answering = jax.random.split(key)
+        asked = method.ask(state, key)
+        with jax.enable_x64(True):
+            drawn = np.asarray(world.sample(answering, jnp.asarray(asked[0]), 1))
+        state = method.tell(state, asked, drawn[None])
+    plan = jax.jit(type(method).plan)
+    with precise():
+        late = changed(state, round=jnp.asarray(1_024), explored=jnp.zeros(()))
+        free, spent = plan(method, late), plan(method, changed(late, explored=jnp.asarray(1e6)))
+    assert np.any(np.asarray(free.probes) != np.asarray(free.decision))
+    assert float(free.explored) > 0
+    assert np.all(np.asarray(spent.probes) == np.asarray(spent.decision))
+    assert float(spent.explored) == 1e6
+
+
+def test_plans_are_at_most_256_rounds_apart_from_round_65536_on():
+    """What the proof of Lemma 4 counts on."""
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
+    rounds = np.arange(300_000)
+    planned = np.flatnonzero(pf.safe_apda(problem).plans(np.maximum(rounds, 1)))
+    gaps, after = np.diff(planned), planned[:-1]
+    assert np.all(gaps[after >= 65_536] <= 256)
+    assert np.all(gaps <= np.maximum(after / 256, 1.0) + 1)

@@ -375,6 +375,7 @@ class SafePrimalDual:
             gained, paid = planner.judged(model, theta, horizon, probe)
             model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
             afforded = jnp.where(more > 0.0, (limits.left - rounds * bound) / jnp.where(more > 0.0, more, 1.0), jnp.inf)
+            held = held | (goes & (afforded < jnp.minimum(most, rounds)))
             rounds = jnp.clip(jnp.floor(jnp.minimum(jnp.minimum(most, afforded), enough)), 1.0, rounds)
             explored = explored + jnp.where(free | (enough < 1.0), 0.0, charge * rounds)
             probes.append(probe)

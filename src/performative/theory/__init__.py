@@ -16,6 +16,7 @@ from performative.theory.estimation import (
 from performative.theory.framework import regret, violation, violation_without_slater
 from performative.theory.gradient import effect_gain, gradient_error
 from performative.theory.noise import Noise, noise_constants
+from performative.theory.paced import safe_regret, stay_excess_risk, unexplored
 from performative.theory.problem_constants import constants
 from performative.theory.risk import distance, least_response, risk_convexity, risk_lipschitz, sensitivity
 from performative.theory.saddle import dual_gradient, primal_gradient, saddle_gap
@@ -58,8 +59,11 @@ __all__ = [
     "risk_convexity",
     "risk_lipschitz",
     "saddle_gap",
+    "safe_regret",
     "sensitivity",
     "sequence",
+    "stay_excess_risk",
+    "unexplored",
     "violation",
     "violation_without_slater",
 ]
