@@ -1,7 +1,8 @@
 """`python -m benchmarks.bounds`: the regret of Safe APDA beside the bounds of `performative.theory.safe`.
 
-The theorems are about two idealized rules, which run beside it: probes at a fixed pace, and probes that are worth their price. A
-second table shows what a long history at the start is worth, a third what Theorem 3 leaves to be counted along runs. ℓ = −zᵀθ + ‖θ‖² on a box, one sample a deployment.
+Theorems 1 and 2 are about two idealized rules, which run beside it: probes at a fixed pace, and probes that are worth
+their price. A second table shows what a long history at the start is worth, a third what Theorem 3 leaves to be
+counted along runs. ℓ = −zᵀθ + ‖θ‖² on a box, one sample a deployment.
 """
 
 from __future__ import annotations
@@ -349,13 +350,14 @@ def main() -> None:
         past = at_start(world)
         show(f"{HISTORY:,} samples at the start", safe(world, rounds, many, marks, loss_budget=None, history=past))
 
-    print(f"\n| counted until {rounds:,} | Σρ² | Σ‖e‖² | due | held | √t tr(S + rI)⁻¹ | allowance used |")
-    print("|---|---|---|---|---|---|---|")
+    ends = [mark for mark in marks if mark >= 1_000] or [rounds]
+    print("\n| counted until " + " / ".join(f"{mark:,}" for mark in ends), end=" | ")
+    print("Σρ² | Σ‖e‖² | due | held | largest √t tr(S + rI)⁻¹ | allowance used |\n" + "|---" * 7 + "|")
     for name, world in WORLDS.items():
         for label, budget in (("", 1.0), (", no budget", None)):
             runs = counted(world, rounds, min(many, 5), loss_budget=budget)
-            sums = (f"{float(part[:, -1].mean()):,.4g}" for part in runs[:4])
-            last = f"{float(runs.left[:, 256:].max()):.3g} | {float(runs.used.max()):.2g}"
+            sums = (" / ".join(f"{part[:, mark - 2].mean():,.0f}" for mark in ends) for part in runs[:4])
+            last = f"{runs.left[:, 256:].max():.0f} | {runs.used.max():.0%}"
             print(f"| {name}{label} | {' | '.join(sums)} | {last} |", flush=True)
 
 

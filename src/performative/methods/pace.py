@@ -18,7 +18,7 @@ from performative.problem import Problem
 from performative.safety import MARGIN, PreparedSafety
 from performative.sets import Box
 
-PACE = 0.005
+PACE = 0.001
 """A wide probe is due where the share of the expected variance of the effect that is left exceeds 1/(PACE·√t)."""
 ALLOWED = 10.0
 """What probes may cost, as a multiple of √t and of the unit: see `Allowance`."""

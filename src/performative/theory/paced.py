@@ -34,17 +34,17 @@ def stay_excess_risk(standard_error: float, gradient_error: float, residual: flo
 
 
 def unexplored(
-    *, dimension: int, reach: float, length: float, relative: tuple[float, float], pace: float = 0.005
+    *, dimension: int, reach: float, length: float, relative: tuple[float, float], pace: float = 0.001
 ) -> float:
     """Lemma 4: the B of tr(S_t + r₋I)⁻¹ ≤ B/√t, where S_t is the scatter of what `safe_apda` deployed before round t.
 
-    B = 2w d/(c r₋) with w = max(1, c√T₁), where T₁ ≥ 65,536 is the least with T₁ > 1024 L and √T₁ > 16 c r₊ L/ρ², for
+    B = 2w d/(c r₋) with w = max(1, c√T₁), where T₁ ≥ max(65,536, 1/c²) is the least with T₁ > 1024 L and √T₁ > 16 c r₊ L/ρ², for
     L = d ln(2wA) and A = 16X²d(1/(2r₋) + r₊/(r₋ρ²)). `reach` is X, the diameter of F, `length` is ρ, how far wide probes go,
     `relative` is (r₋, r₊), between which the noise over the weakest expected effects stays, and `pace` is c.
 
     >>> import performative as pf
     >>> pf.theory.unexplored(dimension=1, reach=1.0, length=0.5, relative=(0.5, 0.5))
-    1024.0
+    4000.0
     """
     d, x, rho, c = (
         whole("dimension", dimension, 1),
@@ -53,7 +53,7 @@ def unexplored(
         positive("pace", pace),
     )
     low, high = (positive("relative", value) for value in relative)
-    start = float(PLANNED)
+    start = max(float(PLANNED), 1.0 / c**2)
     while True:
         slow = max(1.0, c * math.sqrt(start))
         gained = d * math.log(2 * slow * 16 * x**2 * d * (0.5 / low + high / (low * rho**2)))
@@ -81,7 +81,7 @@ def safe_regret(
     residuals: float = 0.0,
     held: float = 0.0,
     left: float | None = None,
-    pace: float = 0.005,
+    pace: float = 0.001,
     allowed: float = 10.0,
 ) -> float:
     """Theorem 3: E Reg(T) of `safe_apda` as it is implemented, O(√T log T) + 6Σε_t²/γ.
@@ -101,8 +101,8 @@ def safe_regret(
     >>> import performative as pf
     >>> names = dict(gain=3.0, convexity=6.0, risk_range=0.75, trace=1.0, dimension=1, data=1, reach=1.0, length=0.5)
     >>> belief = dict(relative=(0.4, 0.5), ridge=(0.2, 0.5), noise=1.1, unit=(2.0, 3.0), distance=2.0)
-    >>> [f"{pf.theory.safe_regret(rounds, **names, **belief):.1e}" for rounds in (10**6, 10**16)]
-    ['7.5e+05', '3.2e+15']
+    >>> [f"{pf.theory.safe_regret(rounds, **names, **belief):.1e}" for rounds in (10**6, 10**18)]
+    ['7.5e+05', '1.4e+17']
     """
     rounds, d = whole("rounds", rounds, 1), whole("dimension", dimension, 1)
     require_nonnegative(gain=gain, trace=trace, noise=noise, distance=distance, residuals=residuals, held=held)
