@@ -41,7 +41,7 @@ GROWTH, SHRINKING = 2.0, 0.5
 STARTS = 4
 """How many random signs probes are sought from."""
 EVERY = 256
-"""Every round is planned until this one; afterward, one in t/EVERY."""
+"""Every round is planned until this one; afterward, one in t/EVERY, and at least one in EVERY."""
 
 
 @pytree()
@@ -283,7 +283,7 @@ class SafePrimalDual:
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
         left = self.budget.allowance(state.ledger, self._deployed(state)) - spent
         left = jnp.maximum(left, 0.0) / self.arms
-        rounds = jnp.maximum(1, state.round // EVERY).astype(jnp.float64)  # until the next plan
+        rounds = jnp.clip(state.round // EVERY, 1, EVERY).astype(jnp.float64)  # until the next plan
         limits = Limits(left / rounds, sure, lambda x: jnp.all(problem.g(x) <= 0.0))
         reach = limits.reach(stakes.start, theta, stakes.curved(theta))
         wanted = reach.whole.value + PESSIMISM * reach.whole.error < 0.0  # or else the start
