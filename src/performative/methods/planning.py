@@ -32,8 +32,8 @@ PESSIMISM = 0.6
 NEAR = 0.003
 """Steps shorter than this share of the range are too short to need evidence."""
 SURELY, BENT = 2.0, 4.0
-"""How many standard errors a farther step must be worth, and by how much the mean of a datum may be off a line across the range,
-in multiples of its size."""
+"""How many standard errors a farther step must be better than none, and by how much the mean of a datum may be off a line across
+the range, in multiples of its size."""
 FARTHER = (0.0, 0.06, 0.13, 0.22, 0.35, 0.6, 1.0)
 """How much farther is tried, from the trust region to the whole range."""
 ITERATIONS = 80
@@ -139,17 +139,20 @@ class Planner:
     ) -> tuple[Array, Array, Array]:
         """θ and λ that minimize R̂ + PESSIMISM standard errors in the feasible set and a trust region.
 
-        Each coordinate moves at most `radius`·W, or farther where R̂ and SURELY standard errors, which then allow for curvature
-        as well, are lower there. `now` compares with the last θ. The third number says whether the radius holds θ.
+        Each coordinate moves at most `radius`·W, or farther to where R̂ is surely lower than at the last θ, which `now` compares
+        with: by SURELY standard errors that allow for curvature, and for a prior that is wrong in the same way everywhere. The
+        third number says whether the radius holds θ.
         """
         radii = radius + (1.0 - radius) * jnp.asarray(FARTHER)
         tries, lams = jax.vmap(lambda one: self._within(problem, model, multipliers, one))(radii)
         pull = getattr(safety, "pull", safety)  # the nearest safe decision takes a solver for each
         safe = jax.vmap(lambda x: pull(problem, x))(tries)
         over = jax.vmap(now.over_start)(safe)
-        bent = BENT * jax.vmap(now.bent, (0, None))(safe, self.widths)
-        worst = over.value + SURELY * jnp.sqrt(over.error**2 + jnp.where(radii > radius, bent, 0.0) ** 2)
-        chosen = jnp.argmin(worst)
+        far = radii > radius
+        bent = jnp.where(far, BENT * jax.vmap(now.bent, (0, None))(safe, self.widths), 0.0)
+        sure = over.value + SURELY * jnp.hypot(over.largest, bent) < 0.0
+        likely = over.value + PESSIMISM * jnp.hypot(over.error, bent)
+        chosen = jnp.argmin(jnp.where(far & ~sure, jnp.inf, likely))
         theta, lam = safety(problem, tries[chosen]), lams[chosen]
         good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(lam))
         limited = good & (chosen == 0) & (jnp.max(jnp.abs(theta - model.theta) / self.widths) >= 0.99 * radius)

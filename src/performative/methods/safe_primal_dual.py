@@ -38,6 +38,8 @@ from performative.safety import PreparedSafety
 FIRST_RADIUS, SMALLEST, LARGEST = 0.12, 0.01, 0.2
 """The trust region: how far θ may move in one plan, as shares of the range."""
 GROWTH, SHRINKING = 2.0, 0.5
+KEPT, BROKEN = 0.25, 0.75
+"""A promise is kept if no more than this share of the promised gain is missing, and broken if more than that is."""
 STARTS = 4
 """How many random signs probes are sought from."""
 EVERY = 256
@@ -76,8 +78,9 @@ class SafeState:
     """θ_t, λ_t, what is believed, and the plan.
 
     `probes` (b, d) are deployed for the next `repeats` rounds, and θ_t afterward. `deployed` is what was deployed last, `radius`
-    the trust region, `expected` the predicted risk of the next deployment and `error` the standard error of its mean loss.
-    `explored` is what probes since round EVERY were charged (`pace.Allowance`).
+    the trust region, `expected` the predicted risk of the next deployment, `promised` by how much that is lower than the last
+    one's, and `error` the standard error of its mean loss. `explored` is what probes since round EVERY were charged
+    (`pace.Allowance`).
     """
 
     round: Array
@@ -90,6 +93,7 @@ class SafeState:
     deployed: Array
     radius: Array
     expected: Array
+    promised: Array
     error: Array
     explored: Array
     ledger: Ledger
@@ -136,6 +140,7 @@ class SafePrimalDual:
             deployed=jnp.tile(theta, (self.arms, 1)),
             radius=jnp.asarray(FIRST_RADIUS),
             expected=zero,
+            promised=zero,
             error=zero,
             explored=zero,
             ledger=Ledger.empty(self.problem.d),
@@ -250,8 +255,10 @@ class SafePrimalDual:
                 belief = self.learner.update(belief, decision, rows)
         losses = jax.vmap(self.problem.loss, (None, 0))(decisions[0], samples[0])
         error = jnp.maximum(state.error, jnp.sqrt(jnp.var(losses) / samples.shape[1]))
-        worse = (jnp.mean(losses) - state.expected) / jnp.maximum(error, 1e-300)
-        factor = jnp.where(worse < 1.0, GROWTH, jnp.where(worse > 2.0, SHRINKING, 1.0))
+        missing = jnp.mean(losses) - state.expected
+        kept = missing < jnp.maximum(error, KEPT * state.promised)
+        broken = missing > jnp.maximum(2.0 * error, BROKEN * state.promised)
+        factor = jnp.where(kept, GROWTH, jnp.where(broken, SHRINKING, 1.0))
         radius = jnp.where(state.error > 0, jnp.clip(radius * factor, SMALLEST, LARGEST), radius)
         return changed(
             state,
@@ -312,7 +319,8 @@ class SafePrimalDual:
         ahead = self._decide(after)[0]
         there = self.prediction.at(belief, belief.effect, ahead)
         error = mean_loss_error(self.prediction, fit, ahead, there, self.samples)
-        return changed(after, expected=there.risk, error=error)
+        promised = self.predicted_risk(belief, belief.effect, state.deployed[0]) - there.risk
+        return changed(after, expected=there.risk, promised=promised, error=error)
 
     def _deployed(self, state: SafeState) -> Array:
         """How many decisions have been deployed."""
