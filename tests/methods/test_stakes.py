@@ -67,10 +67,10 @@ def test_the_start_loses_nothing_over_itself(stakes):
 def test_budget_is_spent_on_long_moves_alone(left, values, place):
     share = np.array(SHARES)
     assert share[2] == WHOLE
-    by_share = jnp.asarray([*values, 0.0])
+    by_share = np.array([*values, 0.0])
 
     def over(x):
-        return Over(by_share[jnp.argmin(jnp.abs(x[0] - share))], jnp.zeros(()), jnp.zeros(()))
+        return Over(jnp.asarray(by_share)[jnp.argmin(jnp.abs(x[0] - share))], jnp.zeros(()), jnp.zeros(()))
 
     with precise():
         limits = Limits(jnp.asarray(left), jnp.asarray(2.0), lambda x: jnp.asarray(True))

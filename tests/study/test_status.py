@@ -27,11 +27,12 @@ def test_status_tells_where_the_study_stands(learned):
     best, stable = pf.performative_optimum(PROBLEM, MARKET), pf.stable_point(PROBLEM, MARKET)
     assert np.all(np.abs(status.effect - EFFECT) < 4 * status.effect_error)
     assert np.all(status.effect_error < 0.3)
-    for estimate, truth in ((status.optimum, best), (status.stable, stable)):
+    # The least of many lower bounds, in a world that need not be linear; the stable point is farther from what was deployed.
+    for estimate, truth, widest in ((status.optimum, best, 0.8), (status.stable, stable, 1.6)):
         # An effect known to within 0.1 moves the optimum along the cap by about 0.15: two of these.
         np.testing.assert_allclose(estimate.decision, truth.decision, atol=0.3)
         assert estimate.low < truth.risk < estimate.high
-        assert estimate.high - estimate.low < 0.8  # the least of many lower bounds, in a world that need not be linear
+        assert estimate.high - estimate.low < widest
     assert status.now.low < status.now.risk < status.now.high
     assert status.gain.low < status.gain.gain < status.gain.high
     assert status.now.risk >= status.optimum.risk - 1e-6

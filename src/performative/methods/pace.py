@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from performative.estimators.moments import JointMoments
 from performative.numerics import cholesky
@@ -72,8 +72,8 @@ def wide(
     scatter = moments.scatter / (samples * widths[:, None] * widths)
     inverse = cholesky.eliminated(scatter + relative * jnp.eye(d))
     v = inverse[:, jnp.argmax(jnp.diag(inverse))]
-    for _ in range(TURNS):  # from the coordinate that is known least: vᵀG⁻¹v only grows
-        v = inverse @ (v / jnp.sqrt(jnp.sum(v * v)))
+    # From the coordinate that is known least: vᵀG⁻¹v only grows.
+    v = lax.fori_loop(0, TURNS, lambda _, v: inverse @ (v / jnp.sqrt(jnp.sum(v * v))), v)
     v = v / jnp.sqrt(jnp.sum(v * v))
     least = MARGIN * problem.g(middle)
 

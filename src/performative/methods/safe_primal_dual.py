@@ -281,7 +281,7 @@ class SafePrimalDual:
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)
         model = lax.optimization_barrier(model)
-        now = Stakes.of(self.prediction, fit, state.decision, model.here)
+        now = Stakes(self.prediction, fit, state.decision, model.here, jnp.zeros(()))
         stakes = Stakes.of(self.prediction, fit, jnp.asarray(self.start))
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
         mean = stakes.curved(state.ledger.mean)(state.ledger.mean)

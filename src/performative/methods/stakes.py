@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -50,23 +51,27 @@ class Limits(NamedTuple):
         """How far a decision goes from one `near` toward x; `over` says what a decision loses."""
         shares = jnp.asarray(SHARES)
 
-        def at(place: Array) -> tuple[Array, Array, Over, Array, Array]:
+        def further(tried: tuple[Reach, Array]) -> tuple[Reach, Array]:
+            place = tried[0].place + 1
             share = shares[place]
             there = jnp.where(place == 0, x, near + share * (x - near))
             loses = over(there)
             bound = loses.value + self.sure * loses.largest
             paid = jnp.where(share >= WHOLE, self.left, 0.0)
-            return place, there, loses, bound, ((bound <= paid) & self.meets(there)) | (share == 0.0)
+            whole = jax.tree.map(lambda now, first: jnp.where(place == 0, now, first), loses, tried[0].whole)
+            done = ((bound <= paid) & self.meets(there)) | (share == 0.0)
+            return Reach(place, there, loses, bound, whole), done
 
-        first = at(jnp.zeros((), int))
-        place, there, loses, bound, _ = lax.while_loop(lambda tried: ~tried[-1], lambda tried: at(tried[0] + 1), first)
-        return Reach(place, there, loses, bound, first[2])
+        zero = jnp.zeros(())
+        none = Over(zero, zero, zero)
+        untried = Reach(jnp.full((), -1), x, none, zero, none)
+        return lax.while_loop(lambda tried: ~tried[1], further, (untried, jnp.asarray(False)))[0]
 
 
 class Stakes(NamedTuple):
     """A fitted regression and the start that decisions are compared with; `today` is what is predicted there.
 
-    `bend` is by how much more the start is expected to lose than is predicted: see `over_start`.
+    `bend` is by how much more the start is expected to lose than is predicted, 0 where that is not asked for: see `over_start`.
     """
 
     prediction: Prediction
@@ -76,11 +81,10 @@ class Stakes(NamedTuple):
     bend: Array
 
     @staticmethod
-    def of(prediction: Prediction, fit: Fit, start: Array, today: Outlook | None = None) -> Stakes:
+    def of(prediction: Prediction, fit: Fit, start: Array) -> Stakes:
         """What the fit says of the start."""
         belief = fit.regression
-        today = prediction.at(belief, belief.effect, start) if today is None else today
-        stakes = Stakes(prediction, fit, start, today, jnp.zeros(()))
+        stakes = Stakes(prediction, fit, start, prediction.at(belief, belief.effect, start), jnp.zeros(()))
         return stakes._replace(bend=stakes._bend(start, stakes._curvature(start)))
 
     def over_start(self, x: Array, curvature: Array | float = 0.0) -> Over:
