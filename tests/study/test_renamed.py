@@ -6,7 +6,7 @@ from described import SPEC
 from market import market_problem
 
 import performative as pf
-from performative.study.renamed import present_identity, present_spec, stored_names
+from performative.study.renamed import is_earlier_safe_apda, present_identity, present_spec, stored_names
 from performative.study.spec import describe
 
 
@@ -23,6 +23,13 @@ def test_a_description_with_the_first_name_of_a_method():
 def test_the_moments_of_two_stage_are_stored_where_they_were():
     names = (".belief.effect", ".belief.key", ".belief.moments.count", ".belief.moments.cross")
     assert stored_names(names) == (".belief.effect", ".belief.key", ".belief.count", ".belief.cross")
+
+
+def test_earlier_versions_of_safe_apda_are_recognized():
+    present = {"method": "SafePrimalDual", "method.planner": "Planner", "method.learner.by_group": True}
+    assert not is_earlier_safe_apda(present)
+    assert is_earlier_safe_apda({"method": "SafePrimalDual", "method.planner": "Planner"})
+    assert not is_earlier_safe_apda({"method": "TwoStage"})
 
 
 def test_a_study_of_safe_apda_with_its_new_options_opens_and_verifies(tmp_path):

@@ -1,9 +1,9 @@
 """Two groups of samples that a column of two values marks, such as a label: each may react to decisions in its own way.
 
 With p the share of the second group, A₀ and A₁ the groups' effects and z̄₀ and z̄₁ their means in a deployment, the k numbers of
-a datum are lifted to 2k: those of pz̄₁ + (1 − p)z̄₀, which move with the mean effect A = pA₁ + (1 − p)A₀, whatever the shares in
-this deployment, and their contrasts z̄₁ − z̄₀, which move with D = A₁ − A₀. The noises of the two are uncorrelated where those of
-the groups are alike. A sample of the second group moves with A + (1 − p)D, one of the first with A − pD.
+a datum are lifted to 2k: the numbers themselves, whose mean moves with the total effect A, and their contrasts z̄₁ − z̄₀, which
+move with D = A₁ − A₀. A sample of the second group moves with A + (1 − p)D, one of the first with A − pD, so that the mean of all
+moves with A whatever D is.
 """
 
 from __future__ import annotations
@@ -14,62 +14,64 @@ from jax import Array
 from performative.numerics.pytrees import pytree
 
 FEWEST = 4
-"""How many of the first samples must have either value: any two samples have two values."""
+"""How many of the first samples must have each value: any two samples have two values."""
 
 
 @pytree()
 class Groups:
-    """Which column marks the groups, if any, and what is known of them.
+    """Which column marks the groups, if any.
 
-    `marks` (k,) is 1 in that column, and a sample is of the second group if it is above `middle` there; `share` is that of the
-    second group. `split` (k,) is 1 for the other columns; 0 everywhere if no column marks groups. `means` (2, k) are those of the
-    groups at first, for deployments without one of them.
+    `marks` (k,) is 1 in that column, where samples of the two groups have the values `low` and `high`, or are nearer to them.
+    `split` (k,) is 1 for the other columns; 0 everywhere if no column marks groups.
     """
 
     marks: Array
-    middle: Array
-    share: Array
+    low: Array
+    high: Array
     split: Array
-    means: Array
 
     @staticmethod
-    def of(samples: Array) -> Groups:
-        """The groups that the first samples (n, k) show: the first column in which they have two values, either several times."""
+    def of(samples: Array) -> Groups | None:
+        """The groups that the first samples (n, k) show: the first column in which they have two values, each several times.
+
+        None if there are too few samples to tell, or nothing but the column.
+        """
+        if samples.shape[0] < 2 * FEWEST or samples.shape[1] < 2:
+            return None
         low, high = jnp.min(samples, axis=0), jnp.max(samples, axis=0)
-        middles = 0.5 * (low + high)
-        above = jnp.sum(samples > middles, axis=0)
+        above = jnp.sum(samples > 0.5 * (low + high), axis=0)
         two = jnp.all((samples == low) | (samples == high), axis=0)
         two = two & (above >= FEWEST) & (samples.shape[0] - above >= FEWEST)
-        marks = two & (jnp.cumsum(two) == 1)
-        middle = jnp.sum(jnp.where(marks, middles, 0.0))
-        second = jnp.any((samples > middle) & marks, axis=1)
-        member = jnp.stack([~second, second]).astype(samples.dtype)
-        counts = jnp.sum(member, axis=1)
-        return Groups(
-            marks=marks.astype(samples.dtype),
-            middle=middle,
-            share=jnp.where(jnp.any(two), counts[1] / samples.shape[0], 0.5),
-            split=(jnp.any(two) & ~marks).astype(samples.dtype),
-            means=(member @ samples) / jnp.maximum(counts, 1.0)[:, None],
-        )
+        marks = (two & (jnp.cumsum(two) == 1)).astype(samples.dtype)
+        return Groups(marks, marks @ low, marks @ high, jnp.where(jnp.any(two), 1.0 - marks, 0.0))
 
-    def lifted(self, samples: Array) -> Array:
-        """The samples (n, k) of a deployment, lifted to (n, 2k): numbers with the means above, and their noise around them."""
-        second, p = self._second(samples), self.share
-        here = jnp.mean(second)
+    def lifted(self, samples: Array, expected: Array) -> Array:
+        """The samples (n, k) of a deployment with their contrasts, and the noise of these around them: (n, 2k).
+
+        Where a group has fewer than two samples, the contrast is the one that was `expected` (k,), which teaches nothing.
+        """
+        second, n = self._second(samples), samples.shape[0]
+        counts = jnp.stack([n - jnp.sum(second), jnp.sum(second)]).astype(samples.dtype)
         one, two = (
-            jnp.where(jnp.any(group), jnp.sum(group * samples, axis=0) / jnp.maximum(jnp.sum(group), 1), mean)
-            for group, mean in zip((~second, second), self.means, strict=True)
+            jnp.sum(group * samples, axis=0) / jnp.maximum(count, 1.0)
+            for group, count in zip((~second, second), counts, strict=True)
         )
-        here = jnp.where((here > 0.0) & (here < 1.0), here, p)
-        noise = jnp.where(second, (samples - two) / here, (samples - one) / (1.0 - here))
-        mean = p * two + (1.0 - p) * one + jnp.where(second, p, 1.0 - p) * noise
-        contrast = two - one + jnp.where(second, noise, -noise)
-        return jnp.concatenate([jnp.where(self.split > 0, mean, samples), self.split * contrast], axis=1)
+        # A group's own mean takes one of its samples' freedom.
+        scale = n / jnp.sqrt(jnp.maximum(counts * (counts - 1.0), 1.0))
+        noise = jnp.where(second, scale[1] * (samples - two), scale[0] * (one - samples))
+        p = jnp.clip(jnp.mean(second), 1.0 / (n + 1.0), n / (n + 1.0))
+        vague = expected + (samples - jnp.mean(samples, axis=0)) / jnp.sqrt(p * (1.0 - p))
+        contrast = jnp.where(jnp.min(counts) >= 2.0, two - one + noise, vague)
+        return jnp.concatenate([samples, self.split * contrast], axis=1)
 
-    def weights(self, samples: Array) -> Array:
-        """How much each number of samples (n, k) moves with the means and with the contrasts, (n, 2, k)."""
-        contrast = self.split * jnp.where(self._second(samples), 1.0 - self.share, -self.share)
+    def weights(self, samples: Array, mean: Array) -> Array:
+        """How much each number of samples (n, k) moves with the total effect and with the contrast, (n, 2, k).
+
+        The share of the groups is that of all samples, whose `mean` is (k,).
+        """
+        apart = jnp.where(self.high > self.low, self.high - self.low, 1.0)
+        p = jnp.clip((mean @ self.marks - self.low) / apart, 0.0, 1.0)
+        contrast = self.split * jnp.where(self._second(samples), 1.0 - p, -p)
         return jnp.stack([jnp.ones_like(contrast), contrast], axis=1)
 
     def size(self, data: Array, variances: Array) -> Array:
@@ -82,4 +84,4 @@ class Groups:
 
     def _second(self, samples: Array) -> Array:
         """Whether each sample is of the second group, (n, 1)."""
-        return (samples @ self.marks > self.middle)[:, None]
+        return (samples @ self.marks > 0.5 * (self.low + self.high))[:, None]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from performative.estimators.regression import LeastSquares, Regression
 from performative.numerics.expectations import Moments, Pattern, hessian_pattern
@@ -67,7 +67,7 @@ class Prediction:
             data = self._moved(belief, effect, theta)
             each, slopes = jax.vmap(jax.value_and_grad(self.loss, 1), (None, 0))(theta, data)
             if belief.groups is not None:  # each number moves with two of the lifted data
-                moving = belief.groups.weights(belief.reservoir[:, theta.shape[0] :])
+                moving = belief.groups.weights(belief.reservoir[:, theta.shape[0] :], belief.typical)
                 slopes = (moving * slopes[:, None, :]).reshape(len(slopes), -1)
             risk, slope, squares = (jnp.tensordot(weights, part, 1) for part in (each, slopes, slopes**2))
             return Outlook(risk, slope, squares, weights, each)
@@ -84,7 +84,8 @@ class Prediction:
             return self._offset(belief, effect, theta, offset)
 
         here = risk(jnp.zeros_like(lengths))
-        apart = jax.vmap(lambda step: risk(step) + risk(-step) - 2.0 * here)(steps)
+        # One after another: side by side, they would take the memory of 2k reservoirs.
+        apart = lax.map(lambda step: risk(step) + risk(-step) - 2.0 * here, steps)
         return apart / jnp.maximum(lengths, 1e-150) ** 2
 
     def loss_variance(self, belief: Regression, theta: Array, there: Outlook) -> Array:
@@ -93,7 +94,8 @@ class Prediction:
             return jnp.sum(there.weights * (there.each - there.risk) ** 2)
         straight = there.slope @ belief.covariance @ there.slope
         pattern = self.pattern(belief.data.shape[0], theta.shape[0])
-        if pattern is not None and pattern.colors == 0:
+        assert pattern is not None
+        if pattern.colors == 0:
             return straight
         bent = jax.hessian(self.loss, 1)(theta, belief.data) @ belief.covariance
         return straight + 0.5 * jnp.sum(bent * bent.T)
@@ -124,7 +126,7 @@ class Prediction:
         moves = jax.vmap(lambda x: self.shift(effect, at - x))(decisions) + offset
         if belief.groups is None:
             return z + moves
-        return z + jnp.sum(belief.groups.weights(z) * moves.reshape(len(z), 2, -1), axis=1)
+        return z + jnp.sum(belief.groups.weights(z, belief.typical) * moves.reshape(len(z), 2, -1), axis=1)
 
     @staticmethod
     def weights(belief: Regression) -> Array:

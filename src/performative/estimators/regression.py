@@ -98,12 +98,12 @@ class Regression:
     @property
     def typical(self) -> Array:
         """The mean of the data, whatever their groups."""
-        return self.data if self.groups is None else self.data[: len(self.data) // 2]
+        return self.data if self.groups is None else self.data[..., : self.data.shape[-1] // 2]
 
     @property
     def mean_effect(self) -> Array:
         """The effect on the mean of all data, whatever their groups."""
-        return self.effect if self.groups is None else self.effect[: len(self.effect) // 2]
+        return self.effect if self.groups is None else self.effect[..., : self.effect.shape[-2] // 2, :]
 
     @property
     def freedom(self) -> Array:
@@ -203,41 +203,38 @@ class LeastSquares:
         known = [part.shape[0] for part in (self.prior, self.error, self.signs) if part is not None and part.ndim == 2]
         return self.tensor.shape[0] if self.tensor is not None else next(iter(known), None)
 
-    def start(
-        self,
-        belief: Unobserved,
-        decision: Array,
-        samples: Array,
-        with_reservoir: bool,
-        groups: Groups | None = None,
-    ) -> Regression:
-        """The regression after the first deployment: the effect is A₀. With `groups` the samples are lifted already."""
+    def start(self, belief: Unobserved, decision: Array, samples: Array, with_reservoir: bool) -> Regression:
+        """The regression after the first deployment: the effect is A₀."""
         rows = _rows(decision, samples)
-        if groups is None and with_reservoir and self.by_group:
-            groups = Groups.of(samples)
-            samples = groups.lifted(samples)
+        groups = Groups.of(samples) if with_reservoir and self.by_group else None
+        if groups is not None:
+            samples = groups.lifted(samples, jnp.zeros(samples.shape[1]))
         (n, k), d = samples.shape, decision.shape[0]
         moments = JointMoments.at(decision, samples)
         apart = samples - moments.data
         spread = apart.T @ apart
         size = moments.data**2 + jnp.diag(spread) / n
-        return Regression(
+        first = Regression(
             moments=moments,
             spread=spread,
             within=jnp.diag(spread),
             deployments=jnp.ones(()),
             degrees=jnp.full((), n - 1.0),
-            effect=self._expected((k, d)),
+            effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
             covariance=spread / n,
             noise=noise_of(jnp.diag(spread), jnp.full((), n - 1.0), size),
             reservoir=reservoir.first_rows(belief.key, rows, self.reservoir) if with_reservoir else None,
             groups=groups,
             key=belief.key,
         )
+        return first if groups is None else changed(first, effect=self._expected(first))
 
     def update(self, belief: Regression, decision: Array, samples: Array) -> Regression:
         """The regression with one more deployment; the effect stays."""
-        lifted = samples if belief.groups is None else belief.groups.lifted(samples)
+        lifted = samples
+        if belief.groups is not None:
+            predicted = belief.data + belief.effect @ (decision - belief.decision)
+            lifted = belief.groups.lifted(samples, predicted[samples.shape[1] :])
         if belief.reservoir is None:
             return self.recall(belief, decision, lifted)
         faded = belief if self.memory is None else _faded(belief, self.fading(belief))
@@ -275,14 +272,13 @@ class LeastSquares:
     def fit(self, belief: Regression, variances: Array) -> Fit:
         """The effect under a prior with these `variances`: of its entries (k, d), or of the numbers (p,) of a structured one."""
         moments, noise = belief.moments, jnp.maximum(belief.noise, SMALLEST)
-        k, d = moments.cross.shape
         clean = self.cleaned(belief)
-        signs = None if self.signs is None else self.given(self.signs, variances.shape)
+        signs = None if self.signs is None else self.given(self.signs, belief, variances.shape)
         if signs is not None:
             variances = jnp.where(signs == 0, 0.0, variances)
         known: Rows | Numbers
         if self.tensor is None:
-            prior = self._expected((k, d))
+            prior = self._expected(belief)
             normal = clean.scatter / noise[:, None, None]
             gap = (clean.cross - prior @ clean.scatter) / noise[:, None]
             alike, units = correlations(moments.scatter)
@@ -308,18 +304,21 @@ class LeastSquares:
         worse = misfit(straight, used, belief.within, belief.degrees, belief.deployments, dust)
         return Fit(regression, known, unexplained, worse)
 
-    def given(self, known: Array, shape: tuple[int, ...]) -> Array:
-        """What the user says of the entries of an effect, as an array of this shape; nothing (nan) is said of contrasts."""
-        numbers = jnp.asarray(known)
-        if numbers.ndim == 2 and len(shape) == 2:
-            return jnp.concatenate([numbers, jnp.full((shape[0] - len(numbers), shape[1]), jnp.nan)])
-        return jnp.broadcast_to(numbers, shape) if numbers.ndim == 0 else numbers.reshape(shape)
+    def given(self, known: Array, belief: Regression, shape: tuple[int, ...]) -> Array:
+        """What the user says of the entries of an effect, as an array of this shape.
 
-    def _expected(self, shape: tuple[int, int]) -> Array:
-        """A₀, as a matrix of this shape, or as the numbers of a structured effect."""
-        if self.prior is None:
-            return jnp.zeros(shape)
-        return jnp.asarray(self.prior) if self.structured else jnp.nan_to_num(self.given(self.prior, shape))
+        Of contrasts between groups, nothing (nan) is said but that there is none (0) where there is no effect at all.
+        """
+        numbers = jnp.asarray(known)
+        if belief.groups is None:
+            return jnp.broadcast_to(numbers, shape) if numbers.ndim == 0 else numbers.reshape(shape)
+        numbers = jnp.broadcast_to(numbers, (shape[0] // 2, shape[1]))
+        return jnp.concatenate([numbers, jnp.where(numbers == 0, 0.0, jnp.nan)])
+
+    def _expected(self, belief: Regression) -> Array:
+        """A₀ (k, d) of a dense effect."""
+        shape = belief.moments.cross.shape
+        return jnp.zeros(shape) if self.prior is None else jnp.nan_to_num(self.given(self.prior, belief, shape))
 
     def variances(self, belief: Regression, ridge: Array) -> Array:
         """The variances of a prior that is worth as much as this scatter of the decisions: of the entries, or of the numbers."""

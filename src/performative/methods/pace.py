@@ -75,7 +75,7 @@ def wide(
     # From the coordinate that is known least: vᵀG⁻¹v only grows.
     v = lax.fori_loop(0, TURNS, lambda _, v: inverse @ (v / jnp.sqrt(jnp.sum(v * v))), v)
     v = v / jnp.sqrt(jnp.sum(v * v))
-    least = MARGIN * problem.g(middle)
+    least = MARGIN * jnp.minimum(problem.g(middle), 0.0)
 
     def safe(x: Array) -> Array:
         inside = problem.decisions.project(x)

@@ -70,7 +70,7 @@ class Prior:
         if learner.tensor is not None:
             variances = learner.of_numbers(variances)
         if learner.error is not None:
-            error = learner.given(learner.error, variances.shape)
+            error = learner.given(learner.error, belief, variances.shape)
             most = MOST * jnp.max(variances)  # more says no more, and may not be a number
             variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
@@ -88,11 +88,11 @@ class Prior:
             expected = jnp.tensordot(jnp.asarray(learner.tensor), jnp.ravel(jnp.asarray(learner.prior)), ((1,), (0,)))
         else:
             if learner.prior is not None:
-                expected = jnp.nan_to_num(learner.given(learner.prior, free.shape))
+                expected = jnp.nan_to_num(learner.given(learner.prior, belief, free.shape))
             if learner.error is not None:
-                free = free * jnp.isnan(learner.given(learner.error, free.shape))
+                free = free * jnp.isnan(learner.given(learner.error, belief, free.shape))
             if learner.signs is not None:
-                free = free * (learner.given(learner.signs, free.shape) != 0)
+                free = free * (learner.given(learner.signs, belief, free.shape) != 0)
         free = free * (belief.size > 0)[:, None]
         size = jnp.maximum(belief.size, 1e-300)[:, None]
         squares = ((known.effect - expected) ** 2 * self.widths**2 + known.variances(self.widths)) / size

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from performative.budget import Budget
-from performative.estimators.groups import Groups
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
 from performative.methods.options import memory_from, parts_of, regression_of
@@ -53,8 +51,8 @@ def safe_apda(
     """For those who pay for every deployment: start at today's decision, move as far as the evidence goes, stay feasible.
 
     It needs no warm-up, no horizon and no step sizes. The first decision is the start. A problem without a strictly feasible
-    decision is refused. Where a column of the data has two values, such as a label, either group of samples may react in its own
-    way, unless the loss is quadratic in the data.
+    decision is refused. Where a column of the data has two values, such as a label, each group of samples may react in its own
+    way; not with a `history`, with a `shift` or where the loss is quadratic in the data.
 
     Args:
         problem: what the decision-maker knows.
@@ -107,10 +105,8 @@ def safe_apda(
         _entries(name, given, known, problem.d) for name, given in (("effect_error", effect_error), ("signs", signs))
     )
     _require_prior(effect, error, sign)
-    learner = changed(regression_of(shift, effect, problem.d, size, memory, error, sign), by_group=shift is None)
-    past, groups = (None, None) if history is None else _past(problem, learner, history)
-    if past is not None and groups is None:
-        learner = changed(learner, by_group=False)
+    by_group = shift is None and history is None
+    learner = changed(regression_of(shift, effect, problem.d, size, memory, error, sign), by_group=by_group)
     begin = _begin(problem, prepared, start)
     moves = Moves.of(max_move, begin)
     return SafePrimalDual(
@@ -125,8 +121,7 @@ def safe_apda(
         start=as_field(begin),
         max_move=moves,
         deployments=as_field(np.float64(np.inf if deployments is None else whole("deployments", deployments, 1))),
-        history=past,
-        groups=groups,
+        history=None if history is None else _past(problem, learner, history),
         samples=samples,
         arms=whole("deployments_per_round", deployments_per_round, 1),
     )
@@ -193,32 +188,17 @@ def _checked_safety(safety: Any) -> Safety:
 
 
 @in_float64
-def _past(
-    problem: Problem, learner: LeastSquares, history: Past | tuple[ArrayLike, ArrayLike]
-) -> tuple[Past, Groups | None]:
-    """The history, checked against the problem, the effect and what the loss needs to know about the data; lifted to groups, if
-    effects are learned by group and all of its rows are there.
-    """
+def _past(problem: Problem, learner: LeastSquares, history: Past | tuple[ArrayLike, ArrayLike]) -> Past:
+    """The history, checked against the problem, the effect and what the loss needs to know about the data."""
     past = history_for(problem, history)
     width = past.means.shape[1]
     if learner.width not in (None, width):
         raise ValueError(
             f"`history` must hold samples of {learner.width} numbers, like the effect's rows, but got {width}"
         )
-    quadratic = Prediction(problem.loss, learner.shift).pattern(width, problem.d) is not None
-    if quadratic:
-        return past, None
-    if past.rows is None:
+    if past.rows is None and Prediction(problem.loss, learner.shift).pattern(width, problem.d) is None:
         raise ValueError(
             "`history` must hold single samples for a loss that is not quadratic in the data, but its rows are means of up to "
             f"{np.max(past.counts):g}; give the rows that were averaged"
         )
-    if not learner.by_group or len(past.rows[0]) < np.sum(past.counts):
-        return past, None
-    decisions, samples = (np.asarray(part) for part in past.rows)
-    groups = Groups.of(jnp.asarray(samples))
-    lifted = np.empty((len(samples), 2 * width))
-    for decision in np.asarray(past.decisions):
-        same = np.all(np.isclose(decisions, decision, rtol=1e-9, atol=0.0), axis=1)
-        lifted[same] = groups.lifted(jnp.asarray(samples[same]))
-    return changed(Past.of(decisions, lifted), rows=past.rows), jax.tree.map(np.asarray, groups)
+    return past

@@ -16,7 +16,6 @@ import numpy as np
 from jax import Array, lax
 
 from performative.budget import Budget, Ledger
-from performative.estimators.groups import Groups
 from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
@@ -102,10 +101,7 @@ class SafeState:
 
 @pytree("samples", "arms")
 class SafePrimalDual:
-    """A composition of what learns the effect, what plans, what keeps deployments safe and what limits losses: `safe_apda`.
-
-    With `groups` the `history` is about lifted data.
-    """
+    """A composition of what learns the effect, what plans, what keeps deployments safe and what limits losses: `safe_apda`."""
 
     problem: Problem
     learner: LeastSquares
@@ -116,7 +112,6 @@ class SafePrimalDual:
     max_move: Moves
     deployments: Array
     history: Past | None
-    groups: Groups | None
     samples: int
     arms: int
 
@@ -127,7 +122,7 @@ class SafePrimalDual:
     def init(self, key: Array) -> SafeState:
         """Round 0 deploys the start, pulled to safety."""
         require_key(key)
-        zero = jnp.zeros(())
+        zero, no = jnp.zeros(()), jnp.asarray(False)
         theta = jnp.asarray(self.start)
         state = SafeState(
             round=jnp.asarray(0),
@@ -144,7 +139,7 @@ class SafePrimalDual:
             error=zero,
             explored=zero,
             ledger=Ledger.empty(self.problem.d),
-            reasons=Reasons(zero, zero, zero, jnp.asarray(False), jnp.asarray(False), zero, jnp.asarray(False)),
+            reasons=Reasons(gain=zero, price=zero, worth=zero, limited=no, held=no, spent=zero, due=no),
         )
         if self.history is None:
             return state
@@ -240,13 +235,14 @@ class SafePrimalDual:
 
     def learn(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         """The state with one more round of data; θ_t stays."""
-        ledger, radius = state.ledger, state.radius
+        ledger, explored, radius = state.ledger, state.explored, state.radius
         start, belief = jnp.asarray(self.start), state.belief
         for decision, rows in zip(decisions, samples, strict=True):
             losses = jax.vmap(lambda z, x=decision: self.problem.loss(x, z))(rows)
             at_start = jnp.all(jnp.abs(decision - start) <= 1e-9 * state.prior.widths)
             if not isinstance(belief, Unobserved):
-                ledger = ledger.faded(self.learner.fading(belief))
+                share = self.learner.fading(belief)
+                ledger, explored = ledger.faded(share), share * explored
             ledger = ledger.after(decision, jnp.mean(losses), jnp.mean(jnp.abs(losses)), at_start)
             if isinstance(belief, Unobserved):
                 state = self._opened(changed(state, belief=belief), decision, rows, rows)
@@ -265,6 +261,7 @@ class SafePrimalDual:
             round=state.round + 1,
             belief=belief,
             ledger=ledger,
+            explored=explored,
             radius=radius,
             deployed=decisions,
             repeats=jnp.maximum(state.repeats - 1, 0),
@@ -342,8 +339,8 @@ class SafePrimalDual:
         problem, belief = self.problem, stakes.fit.regression
         so_far = state.round.astype(jnp.float64)
         ahead = jnp.maximum(self.deployments / self.arms - so_far, 0.0)
-        again = jnp.maximum(self.learner.remembered(so_far, self.samples), 5.0)
-        horizon = jnp.where(jnp.isfinite(ahead), ahead, again)
+        remembered = self.learner.remembered(so_far, self.samples)
+        horizon = jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(remembered, 5.0))
         relative = state.prior.relative(belief, self.samples)
         key = jax.random.fold_in(belief.key, state.round)
         noise = standard_normal(key, self.arms * STARTS * problem.d).reshape(self.arms, STARTS, problem.d)
@@ -353,15 +350,13 @@ class SafePrimalDual:
             probes.append(theta)
             model = model._replace(known=model.known.after((theta - belief.decision) / planner.widths))
         # A probe takes the place of θ, which is deployed in all other rounds.
-        one = limits._replace(left=limits.left - (rounds - 1.0) * bound)
+        until, one = rounds, limits._replace(left=limits.left - (rounds - 1.0) * bound)
 
         def risk(x: Array) -> Array:
             return self.predicted_risk(belief, belief.effect, x)
 
         early, explored = so_far < EVERY, state.explored
         due = goes = jnp.asarray(False)
-        remembered = self.learner.remembered(so_far, self.samples)
-        allowance = Allowance.of(state.prior.bend + state.ledger.unit, remembered, explored)
         for arm in range(len(probes), self.arms):
             model = lax.optimization_barrier(model)
             probe, most = planner.probe(problem, self.safety, model, theta, lam, horizon, so_far, relative, noise[arm])
@@ -370,19 +365,20 @@ class SafePrimalDual:
                 far = wide(problem, inside, planner.widths, belief.moments, self.samples, remembered, relative)
                 over = stakes.curved(far.decision)(far.decision)
                 due = far.due & ~early
-                goes = due & (over.value + one.sure * over.largest <= jnp.maximum(one.left, 0.0))
+                goes = due & (over.value + one.sure * over.largest <= one.left)
                 probe, most = jnp.where(goes, far.decision, probe), jnp.where(goes, far.rounds, most)
                 held = held | (due & ~goes)
             reach = one.reach(theta, probe, stakes.curved(probe))
             stopped = (reach.place > 0) & jnp.any(probe != theta)
             probe, more = reach.decision, reach.bound - bound
+            allowance = Allowance.of(state.prior.bend + state.ledger.unit, remembered, explored)
             charge = allowance.charge(risk(probe) - risk(theta), (probe - theta) / planner.widths)
             free = early | goes | jnp.all(probe == theta)
             enough = jnp.where(free, jnp.inf, allowance.rounds(charge))
             probe, more = jnp.where(enough >= 1.0, probe, theta), jnp.where(enough >= 1.0, more, 0.0)
             gained, paid = planner.judged(model, theta, horizon, probe)
             model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
-            afforded = jnp.where(more > 0.0, (limits.left - rounds * bound) / jnp.where(more > 0.0, more, 1.0), jnp.inf)
+            afforded = jnp.where(more > 0.0, (limits.left - until * bound) / jnp.where(more > 0.0, more, 1.0), jnp.inf)
             held = held | (goes & (afforded < jnp.minimum(most, rounds)))
             rounds = jnp.clip(jnp.floor(jnp.minimum(jnp.minimum(most, afforded), enough)), 1.0, rounds)
             explored = explored + jnp.where(free | (enough < 1.0), 0.0, charge * rounds)
@@ -395,7 +391,7 @@ class SafePrimalDual:
         """The state after the first deployment: its data, and the prior that all samples so far and the loss set."""
         assert isinstance(state.belief, Unobserved)
         quadratic = self.prediction.pattern(all_samples.shape[1], self.problem.d) is not None
-        belief = self.learner.start(state.belief, decision, samples, not quadratic, self.groups)
+        belief = self.learner.start(state.belief, decision, samples, not quadratic)
         start = jnp.asarray(self.start)
         prior = Prior.of(self.problem, self.learner, jnp.asarray(self.planner.widths), belief, start, all_samples)
         return changed(state, belief=belief, prior=prior)

@@ -29,8 +29,8 @@ def present_identity(identity: Identity) -> Identity:
 
 
 def is_earlier_safe_apda(identity: Identity) -> bool:
-    """Whether this is the safe_apda that explored with noise: its states have other parts, so its studies cannot continue."""
-    return identity.get("method") == "SafePrimalDual" and "method.planner" not in identity
+    """Whether this is an earlier safe_apda: its states have other parts, so its studies cannot continue."""
+    return identity.get("method") == "SafePrimalDual" and "method.learner.by_group" not in identity
 
 
 def present_spec(text: str) -> str:
