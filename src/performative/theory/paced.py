@@ -107,17 +107,30 @@ def safe_regret(
     rounds, d = whole("rounds", rounds, 1), whole("dimension", dimension, 1)
     require_nonnegative(gain=gain, trace=trace, noise=noise, distance=distance, residuals=residuals, held=held)
     gamma, worst = positive("convexity", convexity), rounds * positive("risk_range", risk_range)
-    (low, high), (least, most), (small, large) = relative, ridge, unit
-    bound = left
-    if bound is None:
-        bound = unexplored(dimension=d, reach=reach, length=length, relative=relative, pace=pace)
+    low, high = _range("relative", relative)
+    least, most = _range("ridge", ridge)
+    small, large = _range("unit", unit)
+    data, reach, length = whole("data", data, 1), positive("reach", reach), positive("length", length)
+    pace, allowed = positive("pace", pace), positive("allowed", allowed)
+    bound = (
+        positive("left", left)
+        if left is not None
+        else unexplored(dimension=d, reach=reach, length=length, relative=relative, pace=pace)
+    )
     root = math.sqrt(rounds)
     h = min(2.0, length**2 / (pace * high * root))
     wide = 16 * d * max(math.log(16 * reach**2 / (h * low)), 0.0) / h
     # b_t grows, and 1/√t and 1/t sum to at most 2√T and 1 + ln T.
-    logs = 1 + math.log(rounds) + d * math.log1p(rounds * reach**2 / (d * positive("ridge", least)))
+    logs = 1 + math.log(rounds) + d * math.log1p(rounds * reach**2 / (d * least))
     spread = (math.sqrt(trace * logs) + math.sqrt(most) * distance) ** 2
     unknown = math.sqrt(8) * (1 + reach**2) * max(1.0, low / least) * bound * root + 2 * (1 + math.log(rounds))
-    errors = gain**2 * ((12 / gamma + 0.5 / positive("unit", small)) * spread + 86 * data * noise / gamma) * unknown
+    errors = gain**2 * ((12 / gamma + 0.5 / small) * spread + 86 * data * noise / gamma) * unknown
     later = risk_range * (FIRST + wide + held) + allowed * large * root + errors + 6 * residuals / gamma
     return float(np.minimum(worst, later))
+
+
+def _range(name: str, ends: tuple[float, float]) -> tuple[float, float]:
+    low, high = (positive(name, end) for end in ends)
+    if not low <= high:
+        raise ValueError(f"`{name}` must be two numbers, the smaller one first, but got {ends}")
+    return low, high
