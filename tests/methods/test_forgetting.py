@@ -64,7 +64,8 @@ def errors(name, loss, forgetting, rounds):
     _, states = played(name, loss, forgetting, rounds)
     market = pf.LocationFamily(pf.Gaussian(LATER, np.full(2, 0.04)), AFTER)
     best = pf.performative_optimum(problem(loss), market).decision
-    effect = float(np.mean(np.sum((np.asarray(states.belief.mean_effect) - AFTER) ** 2, axis=(1, 2))))
+    estimate = getattr(states.belief, "mean_effect", states.belief.effect)
+    effect = float(np.mean(np.sum((np.asarray(estimate) - AFTER) ** 2, axis=(1, 2))))
     return effect, float(np.mean(np.sum((np.asarray(states.decision) - best) ** 2, axis=1)))
 
 
