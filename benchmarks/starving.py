@@ -54,14 +54,16 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.starving", description=__doc__)
     parser.add_argument("--deployments", type=int, default=100_000)
-    deployments = parser.parse_args().deployments
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    deployments = asked.deployments
     marks = [count for count in (1_000, 10_000, 100_000, 1_000_000) if count <= deployments]
     print(f"| | {' | '.join(f'{count:,}' for count in marks)} | exponent | largest violation |")
     print("|---|" + "---|" * (len(marks) + 2))
     for name, (problem, world, start) in problems().items():
         for budget in (1.0, None):
             method = pf.safe_apda(problem, start=start, loss_budget=budget)
-            runs = pf.simulate({"safe": method}, world, rounds=deployments, realizations=REALIZATIONS, seed=0)
+            runs = pf.simulate({"safe": method}, world, rounds=deployments, realizations=REALIZATIONS, seed=asked.seed)
             one = runs.isel(algorithm=0)
             mean, rounds = one["deployed_regret"].mean("realization").values, one["t"].values
             regrets = [float(mean[int(np.argmin(np.abs(rounds - count)))]) for count in marks]
