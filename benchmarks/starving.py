@@ -57,6 +57,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     deployments = asked.deployments
+    if deployments < 10_000:
+        parser.error(
+            f"--deployments must be at least 10,000, since exponents are over a decade, but got {deployments:,}"
+        )
     marks = [count for count in (1_000, 10_000, 100_000, 1_000_000) if count <= deployments]
     print(f"| | {' | '.join(f'{count:,}' for count in marks)} | exponent | largest violation |")
     print("|---|" + "---|" * (len(marks) + 2))

@@ -103,3 +103,26 @@ def test_a_factor_of_one_changes_nothing():
 def test_bad_factors_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_exploration_does_not_end_where_old_data_fade():
+    """What probes have cost fades like the data: in the last 2,000 of 6,000 rounds, one in twenty or more is still a probe."""
+    method = pf.safe_apda(
+        pf.Problem(lambda theta, z: -z @ theta + theta @ theta, pf.Box([0.0], [1.0]), dimension=1),
+        start=[0.2],
+        forgetting=0.9,
+        loss_budget=None,
+    )
+
+    def round_(state, key):
+        x = method._decide(state)
+        z = 3.0 - 2.0 * x[0] + jax.random.normal(key, (1,))
+        after = method._planned(method.learn(state, x, z[None, None]), state.round)
+        return after, jnp.any(jnp.abs(x[0] - state.decision) > 1e-9)
+
+    with precise():
+        first = method.init(new_key(0))
+        state = method.tell(first, method.ask(first, new_key(0)), jnp.array([[[2.0]]]))
+        keys = jax.random.split(new_key(1), 6_000)
+        probed = np.asarray(jax.jit(lambda state: jax.lax.scan(round_, state, keys)[1])(state))
+    assert np.mean(probed[-2_000:]) >= 0.05
