@@ -37,7 +37,8 @@ class Plan(NamedTuple):
     """What a decision-maker has planned, in plain numbers.
 
     `decisions` (b, d) come next, after those `deployed` (b, d) last; `planned` (b, d) is what they would be without a limit on
-    moves. `gain` is what the `decision` is expected to gain over the start, and `price` and `worth` are those of the probes.
+    moves. `gain` is what the `decision` is expected to gain over the start, and `price` and `worth` are those of the probes, of
+    which the last may be a `wide` one (`pace`).
     """
 
     started: bool
@@ -49,6 +50,7 @@ class Plan(NamedTuple):
     gain: float
     price: float
     worth: float
+    wide: bool
     radius: float
     limited: bool
     held: bool
@@ -74,6 +76,7 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
         "gain": plan.gain,
         "price": plan.price if exploring else 0.0,
         "worth": plan.worth if exploring else 0.0,
+        "wide": exploring and plan.wide,
         "rounds": max(plan.repeats, 1) if exploring else 1,
         "limits": list(limits),
     }
@@ -90,6 +93,8 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
     if exploring:
         price = f"costs about {plan.price:.3g}" if plan.price > 0 else "is expected to cost nothing"
         sentences.append(f"the probe {price} in risk, and what it teaches is worth about {plan.worth:.3g}")
+        if plan.wide:
+            sentences.append("the probe is a wide one, since deployments so far say too little about its direction")
     sentences += [f"held by {limit}" for limit in limits.values()]
     moves_limited = bool(np.all(np.isfinite(plan.max_move)))
     return Explanation(

@@ -151,6 +151,7 @@ def test_a_wide_probe_is_deployed_where_too_little_is_known(constraints):
     assert np.linalg.norm((probe - np.asarray(state.belief.decision)) / UPPER) > 0.2  # it is wide
     assert 1 <= int(state.repeats) <= 4_000_000 // 256
     assert float(state.explored) == 0.0  # what the allowance is for is other probes
+    assert method.why(state).numbers["wide"]
 
 
 def test_no_wide_probe_is_due_before_the_pace_asks_for_it():

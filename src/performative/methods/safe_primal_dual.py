@@ -216,6 +216,7 @@ class SafePrimalDual:
             gain=float(reasons.gain),
             price=float(reasons.price),
             worth=float(reasons.worth),
+            wide=bool(reasons.due & ~reasons.held),
             radius=float(state.radius),
             limited=bool(reasons.limited),
             held=bool(reasons.held),
