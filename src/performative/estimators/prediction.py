@@ -78,15 +78,18 @@ class Prediction:
 
     def curvature(self, belief: Regression, effect: Array, theta: Array, lengths: Array) -> Array:
         """How the risk curves in the mean of each datum at θ, over a length (k,): second differences, which kinks have, too."""
+        if belief.reservoir is None:  # the same over any length
+            pattern = self.pattern(belief.data.shape[0], theta.shape[0])
+            assert pattern is not None
+            if pattern.colors == 0:
+                return jnp.zeros_like(lengths)
+            return jnp.diag(jax.hessian(self.loss, 1)(theta, belief.data))
         steps = jnp.diag(jnp.maximum(lengths, 1e-150))
-
-        def risk(offset: Array) -> Array:
-            return self._offset(belief, effect, theta, offset)
-
-        here = risk(jnp.zeros_like(lengths))
+        offsets = jnp.concatenate([jnp.zeros_like(lengths)[None], steps, -steps])
         # One after another: side by side, they would take the memory of 2k reservoirs.
-        apart = lax.map(lambda step: risk(step) + risk(-step) - 2.0 * here, steps)
-        return apart / jnp.maximum(lengths, 1e-150) ** 2
+        risks = lax.map(lambda offset: self._offset(belief, effect, theta, offset), offsets)
+        above, below = risks[1:].reshape(2, -1)
+        return (above + below - 2.0 * risks[0]) / jnp.diag(steps) ** 2
 
     def loss_variance(self, belief: Regression, theta: Array, there: Outlook) -> Array:
         """Of the loss of one sample at θ, `there`; with Gaussian noise, where the loss is quadratic in the data."""

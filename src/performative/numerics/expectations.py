@@ -153,6 +153,8 @@ class Pattern:
         rows = np.arange(self.seeds.shape[1])
         if isinstance(covariance, np.ndarray):
             return np.where(self.felt, covariance[rows, self.partner], 0.0)
+        if self.colors == 0:
+            return jnp.zeros(self.seeds.shape)
         return jnp.where(self.felt, covariance[rows, self.partner], 0.0)
 
     def partners(self, vector: Array) -> Array:
