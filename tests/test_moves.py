@@ -21,6 +21,7 @@ def test_shares_are_of_the_last_decision_and_numbers_are_not():
     assert np.all(np.isinf(Moves.of(None, np.zeros(2)).limits(np.zeros(2))))
 
 
+@pytest.mark.slow
 def test_no_deployment_moves_farther_than_its_share():
     problem, environment = small()
     method = pf.safe_apda(problem, start=[-1.0, 0.5], max_move=["5%", 0.02])

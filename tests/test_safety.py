@@ -114,6 +114,7 @@ def scaled(low, high):
     ]
 
 
+@pytest.mark.slow
 def test_constraints_of_very_different_size():
     """10⁻³ and 10³ times the same two constraints: nothing infeasible, and regret as with equal ones; 10⁻⁶ and 10⁶ are met."""
     plain, environment = small(constraints=scaled(1.0, 1.0))
@@ -153,6 +154,7 @@ def test_the_nearest_feasible_decision_by_cvxpy():
         prepared(pf.safety.Nearest(), odd.of_dimension(2), anchor=[0.8, 0.0])
 
 
+@pytest.mark.slow
 def test_the_nearest_decision_is_deployed_on_request():
     """In a compiled loop; feasible, and never farther from the candidate than the pull."""
     problem, environment = small()

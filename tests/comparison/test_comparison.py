@@ -189,6 +189,7 @@ def test_rounds_may_be_equal_instead():
     assert float(spent.sel({"algorithm": "rgd"})) == 20
 
 
+@pytest.mark.slow
 def test_with_samples_every_deployment_brings_as_many_and_counts_once():
     """Pairs are two deployments, a warm-up is one; rrm, which took √T samples by itself, takes as many as the others."""
     names = ["safe-apda", "apda", "rgd", "rrm", "two-stage", "confidence"]

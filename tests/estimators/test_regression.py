@@ -100,6 +100,7 @@ def scaled_shift(factor, effect, theta):
     return factor * effect * theta
 
 
+@pytest.mark.slow
 def test_a_structured_effect_is_learned_whatever_its_scale():
     """shift = c·a·θ: the same trajectory for every c, and standard errors that shrink with c."""
     problem, _ = small()

@@ -39,6 +39,7 @@ def test_standard_errors_cover_the_truth_across_a_constraint_that_binds():
     assert np.all(np.abs(apart.mean(axis=0)) < 0.35)  # of 200 runs: five standard errors
 
 
+@pytest.mark.slow
 def test_standard_errors_cover_the_truth():
     """Nominal 95% intervals of the effect, the risk at θ_t and the gain, over 200 runs: 88 to 99% hold it.
 
@@ -61,6 +62,7 @@ def test_standard_errors_cover_the_truth():
         assert 0.88 <= covered <= 0.99, (name, covered)
 
 
+@pytest.mark.slow
 def test_a_reservoir_is_as_sure_as_what_it_holds():
     """The risk averaged over a reservoir of 50 samples has the error of 50, not of all samples."""
     loss = lambda theta, z: jnp.sum((theta - z) ** 2) + 1e-3 * jnp.sum(z**4)  # noqa: E731

@@ -105,6 +105,7 @@ def test_bad_factors_are_refused(make, message):
         make()
 
 
+@pytest.mark.slow
 def test_exploration_does_not_end_where_old_data_fade():
     """What probes have cost fades like the data: in the last 2,000 of 6,000 rounds, one in twenty or more is still a probe."""
     method = pf.safe_apda(
