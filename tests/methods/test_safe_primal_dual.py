@@ -9,7 +9,7 @@ import performative as pf
 from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
 from performative.methods.pace import ALLOWED, PACE, Allowance, middle, wide
-from performative.methods.safe_primal_dual import FIRST_RADIUS
+from performative.methods.safe_primal_dual import FIRST_RADIUS, SafePrimalDual
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
 
@@ -233,3 +233,19 @@ def test_plans_are_at_most_256_rounds_apart_from_round_65536_on():
     gaps, after = np.diff(planned), planned[:-1]
     assert np.all(gaps[after >= 65_536] <= 256)
     assert np.all(gaps <= np.maximum(after / 256, 1.0) + 1)
+
+
+def test_a_plan_is_compiled_once(monkeypatch):
+    """The first deployment changes the structure of the state, and Python's literals have types of their own in JAX."""
+    plans = []
+    plan = SafePrimalDual.plan
+    monkeypatch.setattr(SafePrimalDual, "plan", lambda method, state: plans.append(None) or plan(method, state))
+
+    def own_loss(theta, z):
+        return -jnp.sum(z * theta) + jnp.sum(theta**2)
+
+    method = pf.safe_apda(pf.Problem(own_loss, pf.Box([0.0, 0.0], UPPER)), start=[0.2, 0.2], samples=4)
+    state = method.init(jax.random.key(0))
+    for _ in range(3):
+        state = method.tell(state, method.ask(state, jax.random.key(0)), np.ones((1, 4, 2)))
+    assert len(plans) == 1
