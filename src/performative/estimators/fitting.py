@@ -75,7 +75,7 @@ def noise_of(squares: Array, degrees: Array, size: Array) -> Array:
 
 
 def correlations(scatter: Array) -> tuple[Array, Array]:
-    """Of decisions (d, d), so that they can be inverted, and the units (d,) they are measured in."""
+    """Of a scatter (d, d), so that they can be inverted, and the units (d,) it is measured in."""
     squares = jnp.diag(scatter)
     units = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
     return scatter / (units[:, None] * units) + COLLINEAR * jnp.eye(len(units)), units
@@ -84,10 +84,13 @@ def correlations(scatter: Array) -> tuple[Array, Array]:
 def line(inverse: Array, units: Array, cross: Array, squares: Array) -> tuple[Array, Array]:
     """What a line without a prior leaves of the `squares` (k,) of the data, and how many numbers it learns.
 
-    `inverse` is that of the correlations of the decisions.
+    `inverse` is that of the correlations of the decisions. What COLLINEAR keeps the line from explaining is not left: without
+    noise it would be all there is.
     """
     cross = cross / units
-    return squares - jnp.sum((cross @ inverse) * cross, axis=1), len(units) - COLLINEAR * jnp.trace(inverse)
+    slopes = cross @ inverse
+    left = squares - jnp.sum(slopes * cross, axis=1) - COLLINEAR * jnp.sum(slopes * slopes, axis=1)
+    return left, len(units) - COLLINEAR * jnp.trace(inverse)
 
 
 def misfit(left: Array, learned: Array, within: Array, degrees: Array, deployments: Array, dust: Array) -> Array:
