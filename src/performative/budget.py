@@ -68,9 +68,11 @@ class Ledger:
             unit=self.unit,
         )
 
-    def spent(self, error: Array, value: Array, value_error: Array, curvature: Array, sure: Array) -> Array:
+    def spent(
+        self, error: Array, value: Array, value_error: Array, curvature: Array, sure: Array
+    ) -> tuple[Array, Array]:
         """A bound on the loss over staying at the start: the lower one of those on what was observed and on what is predicted, or
-        the former where observed losses say that the prediction is wrong.
+        the former where observed losses say that the prediction is wrong, and whether they do.
 
         `error` is the standard error of one deployment's mean loss; `value` is the predicted loss of the mean decision away from
         the start over the start's, `value_error` its standard error, and `curvature` the convex Hessian of the model, which is
@@ -82,7 +84,8 @@ class Ledger:
         predicted = self.away * (value + sure * value_error) + 0.5 * jnp.sum(curvature * self.scatter)
         most, refuted = observed + sure * spread, predicted < observed - sure * spread
         both = jnp.where(refuted, most, jnp.minimum(most, predicted))
-        return jnp.where(self.away > 0, jnp.where(self.at_start > 0, both, predicted), 0.0)
+        bound = jnp.where(self.away > 0, jnp.where(self.at_start > 0, both, predicted), 0.0)
+        return bound, refuted & (self.away > 0) & (self.at_start > 0)
 
 
 @pytree()

@@ -6,6 +6,7 @@ import pytest
 from playing import small
 
 import performative as pf
+from performative.budget import Ledger
 from performative.losses import Revenue
 from performative.methods.stakes import SHARES, WHOLE, Limits, Over, Stakes
 from performative.numerics.precision import precise
@@ -34,11 +35,12 @@ def test_the_error_of_a_loss_over_the_start_is_that_of_effects_and_means_as_they
         value, error, largest = (float(part) for part in stakes.over_start(jnp.asarray(x)))
     belief, known = stakes.fit.regression, stakes.fit.known
     random = np.random.default_rng(1)
-    rows = [
-        random.multivariate_normal(mean, covariance, size=draws)
-        for mean, covariance in zip(np.asarray(known.effect), np.asarray(known.covariance), strict=True)
-    ]
-    effect = np.stack(rows, axis=1)
+    joint = np.zeros((2, 2, 2, 2))  # of rows k and l: the noise that they have in common
+    alone, scatter, noise = (np.asarray(part) for part in (known.covariance, known.scatter, known.noise))
+    joint[0, :, 1] = np.asarray(known.alike)[0, 1] * alone[0] @ scatter @ alone[1] / np.sqrt(noise[0] * noise[1])
+    joint[1, :, 0] = joint[0, :, 1].T
+    joint[0, :, 0], joint[1, :, 1] = alone
+    effect = random.multivariate_normal(np.ravel(known.effect), joint.reshape(4, 4), size=draws).reshape(draws, 2, 2)
     level = np.asarray(belief.data) + random.multivariate_normal(
         np.zeros(2), np.asarray(belief.covariance) / float(belief.count), size=draws
     )
@@ -111,3 +113,23 @@ def test_a_loss_that_hardly_feels_the_data_is_still_bent(kinked):
     assert abs(float(straight.value)) < 0.2 * losses.mean()
     # What is seen of the noise in 400 samples, and a second difference for the average over a Gaussian.
     assert float(curved.value) == pytest.approx(losses.mean(), rel=0.3 if kinked else 0.1)
+
+
+def test_what_is_overspent_must_be_made_up_for_if_losses_say_that_the_model_is_wrong():
+    """Ten deployments lost 3 each by what was observed, and gained 1 each by the model."""
+    with precise():
+        ledger = Ledger.empty(1)
+        for away in (False, *[True] * 10):
+            loss = jnp.asarray(-2.0 if away else -5.0)
+            ledger = ledger.after(jnp.asarray([float(away)]), loss, jnp.abs(loss), jnp.asarray(not away))
+        gain, none, sure = jnp.asarray(-1.0), jnp.zeros((1, 1)), jnp.asarray(2.5)
+        spent, refuted = ledger.spent(jnp.asarray(0.1), gain, jnp.asarray(0.1), none, sure)
+        assert bool(refuted)
+        assert float(spent) > 30.0
+        spent, refuted = ledger.spent(jnp.asarray(10.0), gain, jnp.asarray(0.1), none, sure)
+        assert not bool(refuted)
+        assert float(spent) == pytest.approx(-7.5)  # noise may have been all that was observed
+        for left, place in ((0.0, 0), (-0.5, 0), (-20.0, len(SHARES) - 1)):
+            limits = Limits(jnp.asarray(left), sure, lambda x: jnp.asarray(True))
+            over = lambda x: Over(-x[0], 0.1 * x[0], 0.1 * x[0])  # noqa: E731
+            assert int(limits.reach(jnp.zeros(1), jnp.ones(1), over).place) == place

@@ -15,17 +15,29 @@ from performative.numerics.pytrees import changed, pytree
 
 @pytree()
 class Rows:
-    """Of a matrix (k, d): the estimates, a covariance (d, d) for each row, the noise (k,) and the `prior` variances (k, d)."""
+    """Of a matrix (k, d): the estimates, a covariance (d, d) for each row, the noise (k,) and the `prior` variances (k, d).
+
+    `alike` (k, k) are the correlations of the noise, and `scatter` (d, d) is that of the decisions.
+    """
 
     effect: Array
     covariance: Array
     noise: Array
     prior: Array
+    alike: Array
+    scatter: Array
 
     def scaled(self, widths: Array, misfit: Array, samples: int) -> Rows:
         """The same with decisions in units of `widths`, errors widened by a `misfit`, and deployments of so many samples."""
-        covariance = misfit * self.covariance * widths[:, None] * widths
-        return Rows(self.effect * widths, covariance, misfit * self.noise / samples, misfit * self.prior * widths**2)
+        areas = widths[:, None] * widths
+        return Rows(
+            effect=self.effect * widths,
+            covariance=misfit * self.covariance * areas,
+            noise=misfit * self.noise / samples,
+            prior=misfit * self.prior * widths**2,
+            alike=self.alike,
+            scatter=self.scatter / (samples * areas),
+        )
 
     def total(self, slope: Array) -> Array:
         """The covariance (d, d) of the sum of the rows, each times its slope."""
@@ -33,19 +45,27 @@ class Rows:
 
     def variance(self, directions: Array) -> Array:
         """Of the sum of the rows, each times its direction (k, d)."""
-        return jnp.sum((self.covariance @ directions[:, :, None])[:, :, 0] * directions)
+        left, noise = self._parts(directions)
+        return jnp.sum(left) + noise
 
     def largest_variance(self, directions: Array) -> Array:
-        """The same if what the prior left wrong is wrong the same way in all rows: all prices may be taken too lightly.
+        """The same if what the prior left wrong is wrong the same way in all rows: all prices may be taken too lightly."""
+        left, noise = self._parts(directions)
+        return jnp.sum(jnp.sqrt(left)) ** 2 + noise
 
-        A row's covariance C is C diag(1/v) C, from the prior, and the rest, from the noise. The latter is independent.
+    def _parts(self, directions: Array) -> tuple[Array, Array]:
+        """The variance of the sum of the rows: what the prior left wrong in each (k,), and what the noise did to all.
+
+        A row's covariance C is C diag(1/v) C, from the prior, and CSC/s, from the noise. What data have in common, such as a good
+        day for all products, moves all rows; data that offset each other are not relied upon.
         """
         stretched = (self.covariance @ directions[:, :, None])[:, :, 0]
-        left = jnp.sum(
-            jnp.where(self.prior > 0, stretched**2 / jnp.where(self.prior > 0, self.prior, 1.0), 0.0), axis=1
-        )
-        noise = jnp.maximum(jnp.sum(stretched * directions, axis=1) - left, 0.0)
-        return jnp.sum(noise) + jnp.sum(jnp.sqrt(left)) ** 2
+        known = jnp.where(self.prior > 0, self.prior, 1.0)
+        left = jnp.sum(jnp.where(self.prior > 0, stretched**2 / known, 0.0), axis=1)
+        alone = jnp.sum(jnp.maximum(jnp.sum(stretched * directions, axis=1) - left, 0.0))
+        shares = stretched / jnp.sqrt(self.noise)[:, None]
+        together = jnp.sum((self.alike - jnp.eye(len(left))) * (shares @ self.scatter @ shares.T))
+        return left, alone + jnp.maximum(together, 0.0)
 
     def errors(self, along: Array) -> Array:
         """The variance of what each row predicts there, (k,)."""
@@ -69,7 +89,7 @@ class Rows:
         """What is known once a deployment there is observed."""
         stretched = self.covariance @ along
         shrunk = stretched[:, :, None] * stretched[:, None, :] / (self.noise + stretched @ along)[:, None, None]
-        return changed(self, covariance=self.covariance - shrunk)
+        return changed(self, covariance=self.covariance - shrunk, scatter=self.scatter + along[:, None] * along)
 
     def variances(self, widths: Array) -> Array:
         """Of the entries (k, d), with decisions in units of `widths`."""

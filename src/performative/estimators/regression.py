@@ -281,9 +281,10 @@ class LeastSquares:
             prior = self._expected(belief)
             normal = clean.scatter / noise[:, None, None]
             gap = (clean.cross - prior @ clean.scatter) / noise[:, None]
-            alike, units = correlations(moments.scatter)
-            effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, signs, alike)
-            known = Rows(effect, covariance, noise, variances)
+            beside, units = correlations(moments.scatter)
+            effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, signs, beside)
+            alike = correlations(belief.covariance)[0]
+            known = Rows(effect, covariance, noise, variances, alike, clean.scatter)
         else:
             known, effect, learned = self._numbers(clean, noise, variances)
         left = left_of(known.effect, moments.scatter, moments.cross, belief.spread)

@@ -284,10 +284,11 @@ class SafePrimalDual:
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
         mean = stakes.curved(state.ledger.mean)(state.ledger.mean)
         bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
-        spent = state.ledger.spent(model.error, mean.value, mean.largest, bent, sure)
-        # What is surely better than the start is affordable even where the budget is spent: it earns some of it back.
+        spent, refuted = state.ledger.spent(model.error, mean.value, mean.largest, bent, sure)
+        # What is surely better than the start is affordable even where the budget is spent: it earns some of it back. Once losses
+        # say that the model is wrong, what it is sure of must make up for all that is overspent.
         left = self.budget.allowance(state.ledger, self._deployed(state)) - spent
-        left = jnp.maximum(left, 0.0) / self.arms
+        left = jnp.where(refuted, left, jnp.maximum(left, 0.0)) / self.arms
         rounds = jnp.clip(state.round // EVERY, 1, EVERY).astype(jnp.float64)  # until the next plan
         limits = Limits(left / rounds, sure, lambda x: jnp.all(problem.g(x) <= 0.0))
         reach = limits.reach(stakes.start, theta, stakes.curved(theta))
@@ -321,8 +322,8 @@ class SafePrimalDual:
         return changed(after, expected=there.risk, promised=promised, error=error)
 
     def _deployed(self, state: SafeState) -> Array:
-        """How many decisions have been deployed."""
-        return self.arms * state.round.astype(jnp.float64)
+        """How many decisions have been deployed, of those that are remembered."""
+        return self.learner.remembered(self.arms * state.round.astype(jnp.float64), self.samples)
 
     def _probing(
         self,

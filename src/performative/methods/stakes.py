@@ -57,7 +57,7 @@ class Limits(NamedTuple):
             there = jnp.where(place == 0, x, near + share * (x - near))
             loses = over(there)
             bound = loses.value + self.sure * loses.largest
-            paid = jnp.where(share >= WHOLE, self.left, 0.0)
+            paid = jnp.where(share >= WHOLE, self.left, jnp.minimum(self.left, 0.0))
             whole = jax.tree.map(lambda now, first: jnp.where(place == 0, now, first), loses, tried[0].whole)
             done = ((bound <= paid) & self.meets(there)) | (share == 0.0)
             return Reach(place, there, loses, bound, whole), done
