@@ -364,6 +364,18 @@ class Product(DecisionSet):
             start = stop
 
 
+def separable(decisions: object) -> bool:
+    """Whether each coordinate has a range of its own, and so a unit: boxes, all of ℝᵈ, and products of them.
+
+    >>> import performative as pf
+    >>> separable(pf.Product([pf.Box([0.0], [1.0]), pf.Reals(2)])), separable(pf.Ball(1.0))
+    (True, False)
+    """
+    if isinstance(decisions, Product):
+        return all(separable(part) for part in decisions.parts)
+    return isinstance(decisions, Box | Reals)
+
+
 def project_simplex(point: Array, total: Array | float) -> Array:
     """max(point − τ, 0), with τ such that the entries sum to `total`; computed by sorting.
 

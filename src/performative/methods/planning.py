@@ -25,7 +25,7 @@ from performative.numerics import cholesky
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.safety import PreparedSafety
-from performative.sets import Box
+from performative.sets import separable
 
 PESSIMISM = 0.6
 """How many standard errors a step must be worth."""
@@ -172,7 +172,7 @@ class Planner:
         def inside(u: Array) -> Array:
             u = jnp.clip(u, -radius, radius)
             moved = (problem.decisions.project(model.theta + self.widths * u) - model.theta) / self.widths
-            if isinstance(problem.decisions, Box):
+            if separable(problem.decisions):
                 return moved
             return moved * jnp.minimum(1.0, radius / jnp.maximum(jnp.max(jnp.abs(moved)), 1e-300))
 

@@ -14,7 +14,7 @@ from performative.estimators.known import Numbers, Rows
 from performative.estimators.regression import LeastSquares, Regression
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
-from performative.sets import Box
+from performative.sets import separable
 
 OWN, OTHERS, ALIKE = 1.5, 0.6, 1.0
 """By how much the mean of a datum may change across a coordinate's range, in multiples of its size: the coordinate that the loss
@@ -136,7 +136,7 @@ def _own_widths(problem: Problem, widths: Array, decision: Array, samples: Array
         return jnp.mean(losses(theta, samples))
 
     curvature, slope = jnp.diag(jax.hessian(mean)(decision)), jnp.abs(jax.grad(mean)(decision))
-    if not isinstance(problem.decisions, Box):
+    if not separable(problem.decisions):
         curvature, slope = (jnp.full_like(part, jnp.mean(part)) for part in (curvature, slope))
     size = jnp.mean(jnp.abs(losses(decision, samples)))
     bent = jnp.isfinite(curvature) & (curvature > 0) & (size > 0)

@@ -22,7 +22,7 @@ from performative.numerics.pytrees import as_node, changed
 from performative.past import Past, history_for
 from performative.problem import Problem, with_dimension
 from performative.safety import PreparedSafety, Pull, Safety
-from performative.sets import Box
+from performative.sets import separable
 from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.validation import positive, read_only, shown, whole
@@ -59,7 +59,8 @@ def safe_apda(
         start: today's decision, pulled back if it is not feasible; by default the anchor.
         samples: how many samples each deployment brings.
         loss_budget: how much may be lost in all against staying at the start, in multiples of one deployment's loss at the
-            start, over the first thirty deployments; it grows like √t afterward. None for no limit.
+            start, over the first thirty deployments; it grows like √t afterward. With `forgetting`, over the deployments that
+            are remembered. None for no limit.
         max_move: how far a decision may be from the last one: a number, a share of the last decision such as "5%", or a list
             of them, one for each coordinate.
         deployments: how many there will be, if you know: the last ones then explore less.
@@ -129,8 +130,11 @@ def safe_apda(
 
 @in_float64
 def _begin(problem: Problem, safety: PreparedSafety, start: Floats | None) -> Floats:
-    """The first decision: the start, made safe, or the anchor."""
-    return np.asarray(safety.anchor if start is None else safety(problem, jnp.asarray(start)))
+    """The first decision: the start, made safe if it is not feasible, or the anchor."""
+    if start is None:
+        return np.asarray(safety.anchor)
+    feasible = bool(jnp.all(problem.g(jnp.asarray(start)) <= 0.0))
+    return np.array(start) if feasible else np.asarray(safety(problem, jnp.asarray(start)))
 
 
 def _entries(name: str, given: ArrayLike | None, effect: Floats | None, dimension: int) -> Floats | None:
@@ -165,7 +169,7 @@ def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | 
 def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
     """The width of each coordinate's range: that of Θ; where it is unbounded ten moves, or infinite.
 
-    Only a box has a range for each coordinate: elsewhere directions are alike, and all get the widest.
+    Where coordinates have no range of their own, directions are alike, and all get the widest.
     """
     at = np.asarray(start, np.float64)
     far = 1e6 * (1.0 + min(float(problem.decisions.radius), 1e6) + np.abs(at))
@@ -175,7 +179,7 @@ def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
     ]
     width = np.asarray(ends[1]) - np.asarray(ends[0])
     width = np.where((width < 0.5 * far) & (width > 0), width, 10.0 * moves)
-    return width if isinstance(problem.decisions, Box) else np.full(problem.d, float(np.max(width)))
+    return width if separable(problem.decisions) else np.full(problem.d, float(np.max(width)))
 
 
 def _checked_safety(safety: Any) -> Safety:
