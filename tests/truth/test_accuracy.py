@@ -55,8 +55,12 @@ def test_a_hinge_loss_along_an_oblique_direction():
     assert best.risk <= found.fun + 1e-12
 
 
+@pytest.mark.slow
 def test_kinks_that_cannot_be_read_have_an_honest_error():
-    """E max(|Z₁ − θ₁|, |Z₂ − θ₂|) is least where both are centered, by symmetry."""
+    """E max(|Z₁ − θ₁|, |Z₂ − θ₂|) is least where both are centered, by symmetry.
+
+    A point is found with the usual rounding; with that of quickly compiled programs the solver gives up, and says so.
+    """
     world = pf.LocationFamily(pf.Gaussian([1.0, 0.5], [1.0, 2.0]), np.zeros((2, 2)))
     problem = pf.Problem(lambda t, z: jnp.max(jnp.abs(z - t)), pf.Box([-3.0, -3.0], [3.0, 3.0]))
     with pytest.warns(pf.QuadratureWarning, match="the decision must not depend on the nodes") as caught:
