@@ -30,10 +30,11 @@ class Past:
 
     Rows with the same decision, wherever they stand, are one deployment, and the latest deployments come last. So the means of
     weeks, with the number of days in each, weigh what the rows of the days weigh. But only rows, or weeks with the same decision,
-    show how large the noise is: with other means it is taken to be large, and less is believed. `scatter` (k, k) is Σ n(z − z̄)(z − z̄)ᵀ
-    within deployments, over rows z that stand for n samples each, and `degrees` are its degrees of freedom: `scatter / degrees`
-    estimates the covariance of one sample. `rows`, decisions and samples, are the last 10,000 rows as they were given; None if
-    they are means of several samples, which do not show how single samples are distributed.
+    show how large the noise is: with other means it is taken to be large, and less is believed. `scatter` (k, k) is
+    Σ n(z − z̄)(z − z̄)ᵀ within deployments, over rows z that stand for n samples each, and `degrees` are its degrees of
+    freedom: `scatter / degrees` estimates the covariance of one sample. `rows`, decisions and samples, are the last
+    10,000 rows as they were given; None if they are means of several samples, which do not show how single samples are
+    distributed.
 
     >>> import performative as pf
     >>> days = pf.Past.of(decisions=[[2.0], [2.0], [3.0]], samples=[[8.0], [6.0], [4.0]])
