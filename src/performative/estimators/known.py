@@ -64,8 +64,8 @@ class Rows:
         left = jnp.sum(jnp.where(self.prior > 0, stretched**2 / known, 0.0), axis=1)
         alone = jnp.sum(jnp.maximum(jnp.sum(stretched * directions, axis=1) - left, 0.0))
         shares = stretched / jnp.sqrt(self.noise)[:, None]
-        together = jnp.sum((self.alike - jnp.eye(len(left))) * (shares @ self.scatter @ shares.T))
-        return left, alone + jnp.maximum(together, 0.0)
+        pairs = jnp.where(jnp.eye(len(left), dtype=bool), 0.0, self.alike * (shares @ self.scatter @ shares.T))
+        return left, alone + jnp.maximum(jnp.sum(pairs), 0.0)
 
     def errors(self, along: Array) -> Array:
         """The variance of what each row predicts there, (k,)."""
