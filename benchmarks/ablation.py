@@ -38,7 +38,7 @@ class Part:
 
 PARTS = {
     "nothing": Part(),
-    "the prior on own coordinates": Part({"OWN": 1.0, "OTHERS": 2.0, "ALIKE": 1.0}),
+    "the prior on own coordinates": Part({"OTHERS": 2.0}),
     "pessimism": Part({"PESSIMISM": 0.0}),
     "the trust region": Part({"FIRST_RADIUS": 1.0, "SMALLEST": 1.0, "LARGEST": 1.0}),
     "steps beyond it": Part({"BENT": 1e9}),

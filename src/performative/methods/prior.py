@@ -16,9 +16,9 @@ from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.sets import separable
 
-OWN, OTHERS, ALIKE = 1.5, 0.6, 1.0
+OWN, OTHERS = 1.0, 0.6
 """By how much the mean of a datum may change across a coordinate's range, in multiples of its size: the coordinate that the loss
-weighs it with, the others, and any where the loss weighs it with none in particular. One standard deviation of the prior."""
+weighs it with (any, where it weighs it with none in particular), and the others. One standard deviation of the prior."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
 MOST = 1e6
@@ -120,7 +120,7 @@ def _bend(mixed: Array, belief: Regression) -> Array:
 
 def _first_squares(own: Array) -> Array:
     """The variances before anything is known of the effect: of own entries, and of the others."""
-    others = jnp.where(jnp.any(own > 0), OTHERS / max(1, own.shape[1] - 1) ** 0.5, ALIKE)
+    others = jnp.where(jnp.any(own > 0), OTHERS / max(1, own.shape[1] - 1) ** 0.5, OWN)
     return jnp.stack([jnp.maximum(OWN, others), others]) ** 2
 
 
