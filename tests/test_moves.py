@@ -9,6 +9,7 @@ from scanning import scan
 
 import performative as pf
 from performative.moves import Moves
+from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
 
@@ -40,6 +41,14 @@ def test_a_decision_at_zero_may_move_by_a_share_of_the_start():
     assert np.all(np.isfinite(method.ask(state, new_key(1))))
 
 
+def test_a_feasible_decision_follows_one_that_was_not_however_far_it_is():
+    problem, _ = small()
+    method = pf.safe_apda(problem, start=[-1.0, 0.5], max_move=0.1)
+    state = method.tell(method.init(new_key(0)), np.array([[2.0, 2.0]]), np.ones((1, 1, 2)))
+    with precise():
+        assert np.all(problem.g(np.asarray(method.ask(state, new_key(1))[0])) <= 0.0)
+
+
 @pytest.mark.parametrize(
     ("max_move", "message"),
     [
@@ -47,6 +56,7 @@ def test_a_decision_at_zero_may_move_by_a_share_of_the_start():
         ("-5%", "a share such as '5%', but got '-5%'"),
         (["5%", 0.1], "must be a number where the start is 0, of which any share is 0, but got '5%' for coordinate 0"),
         ([0.1], "`max_move` must be positive, one number or 2"),
+        (True, "`max_move` must be positive, one number or 2"),
     ],
 )
 def test_moves_that_make_no_sense_are_refused(max_move, message):

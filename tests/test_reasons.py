@@ -28,7 +28,7 @@ def played(rounds, **options):
 
 def test_the_first_round_says_that_nothing_is_known():
     method, state, _ = played(0)
-    assert method.why(state).sentences == ("starts: deploys the start, since nothing is known yet",)
+    assert method.why(state).sentences == ("starts: the first decision is always the start",)
     assert method.why(state).numbers == {"action": "start"}
 
 

@@ -32,7 +32,7 @@ class Moves:
         given = max_move if isinstance(max_move, list | tuple | np.ndarray) and np.ndim(max_move) else [max_move] * d
         shares = np.array([isinstance(one, str) for one in given])
         limits = np.array([_share(one) if isinstance(one, str) else finite_array("max_move", one) for one in given])
-        if limits.shape != (d,) or np.any(limits <= 0):
+        if limits.shape != (d,) or np.any(limits <= 0) or any(isinstance(one, bool) for one in given):
             raise ValueError(
                 f"`max_move` must be positive, one number or {d}, or shares such as '5%', but got {shown(max_move)}"
             )

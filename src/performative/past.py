@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import pytree
+from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.tables import header_of, numbers_of, read_frame
 from performative.validation import finite_array, read_only, shown
@@ -24,7 +24,7 @@ SAME = 1e-12
 """Decisions that differ by this share of the largest number in their column are the same."""
 
 
-@pytree()
+@pytree("columns")
 class Past:
     """Past deployments: N different `decisions` (N, d), the `means` (N, k) of their data, and the `counts` (N,) of their samples.
 
@@ -34,7 +34,7 @@ class Past:
     Σ n(z − z̄)(z − z̄)ᵀ within deployments, over rows z that stand for n samples each, and `degrees` are its degrees of
     freedom: `scatter / degrees` estimates the covariance of one sample. `rows`, decisions and samples, are the last
     10,000 rows as they were given; None if they are means of several samples, which do not show how single samples are
-    distributed.
+    distributed. `columns` are the names of the data's columns, if a table gave them.
 
     >>> import performative as pf
     >>> days = pf.Past.of(decisions=[[2.0], [2.0], [3.0]], samples=[[8.0], [6.0], [4.0]])
@@ -51,6 +51,7 @@ class Past:
     scatter: Array
     degrees: Array
     rows: tuple[Array, Array] | None
+    columns: tuple[str, ...] | None = None
 
     @staticmethod
     def of(decisions: ArrayLike, samples: ArrayLike, counts: ArrayLike | None = None) -> Past:
@@ -115,7 +116,7 @@ def history_for(problem: Problem, history: Past | tuple[ArrayLike, ArrayLike]) -
         if not isinstance(history, tuple | list) or len(history) != 2:
             raise TypeError(
                 f"`history` must be a pair of arrays, decisions (N, d) and samples (N, k), or a performative.Past, but got "
-                f"{shown(history)}"
+                f"{shown(history)}; pf.Past.from_frame takes a data frame"
             )
         history = Past.of(*history)
     d, width = history.decisions.shape[1], history.means.shape[1]
@@ -205,7 +206,8 @@ def _from_columns(source: str, frame: Any, wanted: dict[str, list[str]]) -> Past
         raise ValueError(f"{source} must hold at least one row, but has none")
     for name, column in zip(wanted["count"], counts, strict=True):
         _require_counts(f"column {name!r} of {source}", column)
-    return Past.of(np.stack(decisions, axis=1), np.stack(data, axis=1), counts[0] if counts else None)
+    past = Past.of(np.stack(decisions, axis=1), np.stack(data, axis=1), counts[0] if counts else None)
+    return changed(past, columns=tuple(wanted["data"]))
 
 
 def _require_counts(what: str, counts: Floats) -> None:

@@ -64,7 +64,7 @@ class Plan(NamedTuple):
 def explained(problem: Problem, plan: Plan) -> Explanation:
     """A plan in words and numbers."""
     if not plan.started:
-        return Explanation(("starts: deploys the start, since nothing is known yet",), {"action": "start"})
+        return Explanation(("starts: the first decision is always the start",), {"action": "start"})
     moves = plan.decisions - plan.decision
     far = np.any(np.abs(moves) > 1e-9 * plan.widths, axis=1)
     near = np.all(np.abs(plan.decisions - plan.planned) <= 1e-9 * plan.widths)

@@ -297,3 +297,14 @@ def test_what_one_more_deployment_teaches_is_what_it_takes_off_the_covariance():
         seen = (tensor @ along) / np.sqrt(noise)[:, None]
         wanted = np.linalg.inv(np.linalg.inv(np.asarray(numbers.covariance)) + seen.T @ seen)
         np.testing.assert_allclose(numbers.after(along).covariance, wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_unit_of_a_coordinate_does_not_change_the_line_of_a_log(unit):
+    random = np.random.default_rng(0)
+    decisions = np.array([3.0, 40.0]) + random.normal(size=(200, 2))
+    samples = decisions @ np.array([[-2.0, 1.0]]).T + random.normal(size=(200, 1))
+    weights = np.ones(200)
+    expected = np.asarray(Regression.of(decisions, samples, weights, None).effect)
+    measured = np.asarray(Regression.of(decisions * [1.0, unit], samples, weights, None).effect) * [1.0, unit]
+    np.testing.assert_allclose(measured, expected, rtol=1e-6)

@@ -36,8 +36,8 @@ def distance_from_normal_cone(theta):
     return np.linalg.norm(down - held)
 
 
-@pytest.mark.parametrize("samples", [4, pytest.param(30, marks=pytest.mark.slow)])
-def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradient(samples):
+@pytest.mark.parametrize(("samples", "deployments"), [(30, 60), pytest.param(4, 450, marks=pytest.mark.slow)])
+def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradient(samples, deployments):
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
     world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
     method = pf.safe_apda(problem, start=[0.2, 0.2], samples=samples)
@@ -46,7 +46,7 @@ def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradie
     key = jax.random.key(0)
     state = method.init(key)
     bounds = []
-    for _ in range(60):
+    for _ in range(deployments):
         key, asking, answering = jax.random.split(key, 3)
         asked = method.ask(state, asking)
         with jax.enable_x64(True):
@@ -73,7 +73,17 @@ def test_a_step_goes_as_far_as_it_is_sure_to_pay():
         for method in (ordering, pricing)
     )
     assert 1.4 * FIRST_RADIUS * 6.0 < float(orders[0]) < 2.0
-    assert 1.0 < float(prices[0]) <= 1.0 + (FIRST_RADIUS + 1e-9) * 6.0
+    assert 1.0 < float(prices[0]) <= 1.0 + (FIRST_RADIUS + 1e-9) * 1.5  # of the start
+
+
+@pytest.mark.parametrize("most", [2.0, 30.0])
+def test_a_price_ranges_over_its_own_size_however_wide_the_box(most):
+    """Whoever allows thirty times today's price does not expect it, and a first step of an eighth of that would be no step."""
+    problem = pf.Problem(Revenue(), pf.Box([0.0, -5.0, 0.0], [most, 5.0, most]))
+    method = pf.safe_apda(problem, start=[1.0, 1.0, 0.0])
+    np.testing.assert_allclose(method.planner.widths, [1.5, 10.0, most])
+    wider = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [1e3])), start=[1.0])
+    np.testing.assert_allclose(wider.planner.widths, 40.0)  # a start next to 0 says little
 
 
 def gradient_of(omega, theta):
@@ -93,7 +103,7 @@ def test_decisions_lose_no_more_than_the_error_of_the_gradient_and_what_the_solv
     """Lemma 1 with the residual of the predicted risk, also where the budget or pessimism keep θ from being stationary."""
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
     world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
-    method = pf.safe_apda(problem, start=[0.2, 0.2], samples=4, loss_budget=budget)
+    method = pf.safe_apda(problem, start=[0.5, 0.5], samples=4, loss_budget=budget)
     best = np.asarray(pf.performative_optimum(problem, world).decision)
     strongly = np.linalg.eigvalsh(HESSIAN)[0]
     key = jax.random.key(1)
@@ -119,7 +129,7 @@ def test_decisions_lose_no_more_than_the_error_of_the_gradient_and_what_the_solv
 def starved(rounds, budget=None, constraints=()):
     """A run whose decisions hardly varied, as it would be after so many rounds."""
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER), list(constraints))
-    method = pf.safe_apda(problem, start=[0.2, 0.2], samples=4, loss_budget=budget)
+    method = pf.safe_apda(problem, start=[0.5, 0.5], samples=4, loss_budget=budget)
     world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
     key = jax.random.key(0)
     state = method.init(key)

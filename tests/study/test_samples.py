@@ -38,6 +38,21 @@ def test_columns_are_known_by_the_names_of_the_first_tell(path):
         np.testing.assert_array_equal(last.samples, answer(second))
 
 
+def test_columns_are_known_by_the_names_of_the_history(path):
+    frame = pd.DataFrame({"p": [1.0, 2.0], "q": [1.0, 1.5], "b": [3.0, 2.0], "a": [5.0, 4.0]})
+    past = pf.Past.from_frame(frame, decisions=["p", "q"], data=["a", "b"])
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM, history=past)) as study:
+        deployment = study.ask()
+        with pytest.raises(
+            ValueError, match=r"must have the columns \['a', 'b'\], as in the first report or the history"
+        ):
+            study.tell(deployment, pd.DataFrame({"a": [1.0], "c": [2.0]}))
+        study.tell(deployment, pd.DataFrame({"b": [2.0], "a": [1.0]}))
+        *_, last = study.events()
+        np.testing.assert_array_equal(last.samples, [[[1.0, 2.0]]])
+        assert last.columns == ["a", "b"]
+
+
 def test_columns_of_the_first_frame_are_kept_where_arrays_were_told_before(path):
     method = pf.repeated_gradient(PROBLEM)
     with pf.Study.create(path, "eu", method) as study:

@@ -18,7 +18,9 @@ from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
 from performative.methods import pace
 from performative.methods.pace import ALLOWED, PACE, middle, wide
+from performative.methods.safe_primal_dual import EVERY
 from performative.numerics.precision import precise
+from performative.theory import paced
 
 few = settings(max_examples=40, deadline=None)
 STARVING = WORLDS["a bound believed by mistake"]
@@ -90,6 +92,7 @@ def test_wide_probes_alone_keep_what_is_not_known_at_the_pace_of_lemma_4(relativ
 
 
 def test_theorem_3_is_about_the_constants_of_the_method():
+    assert (paced.FIRST, paced.PLANNED) == (EVERY, EVERY**2)
     assert theory.safe_regret(10**16, **NAMES, pace=PACE, allowed=ALLOWED) == theory.safe_regret(10**16, **NAMES)
     assert theory.unexplored(dimension=2, reach=1.0, length=0.5, relative=(0.1, 1.0), pace=PACE) == theory.unexplored(
         dimension=2, reach=1.0, length=0.5, relative=(0.1, 1.0)

@@ -64,8 +64,11 @@ class JointMoments:
             cross=self.cross + weight * moved[:, None] * apart[None, :],
         )
 
-    def effect(self, ridge: Array | float, tensor: Array | None = None) -> Array:
-        """Â (k, d), or the numbers (p,) of a structured effect whose shift is the `tensor` (k, p, d)."""
+    def effect(self, ridge: Numbers | float, tensor: Array | None = None) -> Array:
+        """Â (k, d), or the numbers (p,) of a structured effect whose shift is the `tensor` (k, p, d).
+
+        There is one `ridge`, or one for each coordinate.
+        """
         xp = self.scatter.__array_namespace__()
         scatter = self.scatter + ridge * xp.eye(self.scatter.shape[0])
         if tensor is None:

@@ -120,8 +120,8 @@ class Regression:
         share = weights / weights.sum()
         count = 1.0 / float(np.sum(share**2))
         moments = JointMoments.of(decisions, samples, count * share)
-        ridge = 1e-9 * max(float(np.trace(moments.scatter)) / d, 1e-9 * max(1.0, float(np.max(decisions**2))))
-        effect = moments.effect(ridge)
+        largest = np.max(decisions**2, axis=0)
+        effect = moments.effect(1e-9 * np.maximum(np.diag(moments.scatter), 1e-9 * np.where(largest > 0, largest, 1.0)))
         apart, left = samples - moments.data, moments.residuals(decisions, samples, effect)
         kept = None
         if reservoir is not None:

@@ -27,6 +27,9 @@ from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.validation import positive, read_only, shown, whole
 
+SPAN, FINEST = 1.5, 0.04
+"""The range of a coordinate of one sign, in multiples of its start, and the least share that this may be of the range of Θ."""
+
 
 def safe_apda(
     problem: Problem,
@@ -110,13 +113,11 @@ def safe_apda(
     learner = changed(regression_of(shift, effect, problem.d, size, memory, error, sign), by_group=by_group)
     begin = _begin(problem, prepared, start)
     moves = Moves.of(max_move, begin)
+    widths = _widths(problem, begin, np.asarray(moves.absolute) + moves.relative * np.abs(begin))
     return SafePrimalDual(
         problem=problem,
         learner=learner,
-        planner=Planner(
-            as_field(_widths(problem, begin, np.asarray(moves.absolute) + moves.relative * np.abs(begin))),
-            as_field(np.float64(positive("exploration", exploration))),
-        ),
+        planner=Planner(as_field(widths), as_field(np.float64(positive("exploration", exploration)))),
         safety=prepared,
         budget=Budget(loss_budget),
         start=as_field(begin),
@@ -146,20 +147,25 @@ def _entries(name: str, given: ArrayLike | None, effect: Floats | None, dimensio
         if array.shape not in ((), np.shape(effect)):
             raise ValueError(f"`{name}` must have the shape {np.shape(effect)} of `effect`, but got {array.shape}")
         return read_only(np.broadcast_to(array, np.shape(effect)).copy())
-    if array.ndim and (array.ndim != 2 or array.shape[1] != dimension):
-        raise ValueError(f"`{name}` must be a number or have shape (k, {dimension}), but got {array.shape}")
+    number = "be a number or " if name == "effect_error" else ""
+    if (array.ndim or not number) and (array.ndim != 2 or array.shape[1] != dimension):
+        raise ValueError(f"`{name}` must {number}have shape (k, {dimension}), but got {array.shape}")
     return read_only(array)
 
 
 def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | None) -> None:
+    shapes = {"effect": effect, "effect_error": error, "signs": signs}
+    given = {name: part.shape for name, part in shapes.items() if part is not None and part.ndim}
+    for name, shape in given.items():
+        first = next(iter(given))
+        if shape != given[first]:
+            raise ValueError(f"`{name}` must have the shape {given[first]} of `{first}`, but got {shape}")
     if error is not None and (np.any(error <= 0) or np.any(np.isinf(error))):
         raise ValueError(f"`effect_error` must be positive, or nan where you cannot say, but got {shown(error)}")
     if signs is None:
         return
     if not np.all(np.isin(signs, (-1.0, 0.0, 1.0)) | np.isnan(signs)):
         raise ValueError(f"`signs` must be -1, 0, 1, or nan where you cannot say, but got {shown(signs)}")
-    if signs.ndim == 0:
-        raise ValueError(f"`signs` must be given for every entry of the effect, but got {float(signs)}")
     if (effect is not None and np.any(np.sign(effect) * signs < 0)) or (
         effect is not None and np.any(effect[signs == 0] != 0)
     ):
@@ -169,7 +175,9 @@ def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | 
 def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
     """The width of each coordinate's range: that of Θ; where it is unbounded ten moves, or infinite.
 
-    Where coordinates have no range of their own, directions are alike, and all get the widest.
+    A coordinate of one sign, such as a price, ranges over SPAN times its start if that is less: whoever allows prices of up to a
+    hundred times today's does not expect them. Where coordinates have no range of their own, directions are alike, and all get
+    the widest.
     """
     at = np.asarray(start, np.float64)
     far = 1e6 * (1.0 + min(float(problem.decisions.radius), 1e6) + np.abs(at))
@@ -177,9 +185,13 @@ def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
         [float(problem.decisions.project(at + sign * far * axis)[j]) for j, axis in enumerate(np.eye(problem.d))]
         for sign in (-1.0, 1.0)
     ]
-    width = np.asarray(ends[1]) - np.asarray(ends[0])
-    width = np.where((width < 0.5 * far) & (width > 0), width, 10.0 * moves)
-    return width if separable(problem.decisions) else np.full(problem.d, float(np.max(width)))
+    low, high = np.asarray(ends)
+    bounded = (high - low < 0.5 * far) & (high > low)
+    width = np.where(bounded, high - low, 10.0 * moves)
+    if not separable(problem.decisions):
+        return np.full(problem.d, float(np.max(width)))
+    near = np.clip(SPAN * np.abs(at), FINEST * (high - low), high - low)
+    return np.where(bounded & (low * high >= 0.0) & (at != 0.0), near, width)
 
 
 def _checked_safety(safety: Any) -> Safety:

@@ -162,8 +162,9 @@ class SafePrimalDual:
         planned = jnp.where(state.repeats > 0, state.probes, state.decision)
         apart = jnp.max(jnp.abs(planned - state.deployed) / self.max_move.limits(state.deployed), axis=1, keepdims=True)
         near = state.deployed + (planned - state.deployed) / jnp.maximum(apart * (1.0 + 1e-12), 1.0)
-        # Between two feasible decisions there may be none that is, if the constraints are not convex.
-        near = jnp.where(self._meets(near) | ~self._meets(state.deployed), near, state.deployed)
+        # Between two feasible decisions there may be none that is, if the constraints are not convex. What was told may not be
+        # feasible at all: then the plan is deployed, however far it is.
+        near = jnp.where(self._meets(near), near, jnp.where(self._meets(state.deployed), state.deployed, planned))
         return jnp.where(apart <= 1.0, planned, near)
 
     def _meets(self, decisions: Array) -> Array:

@@ -105,7 +105,7 @@ VARIABLES = {
     "relative_regret": _meaning("relative regret Reg(t)/(t·Reg(1))", "`regret` divided by its value in round 1."),
     "relative_violation": _meaning(
         "relative violation Vio_m(t)/(t·|Vio_m(1)|)",
-        "`violation` of the last active constraint, signed, divided by its absolute value in round 1.",
+        "`violation` of the last active constraint, signed, divided by the largest absolute value that methods have in round 1.",
     ),
     "worst_violation": _meaning(
         "worst violation", "The largest `violation` of all constraints, a signed mean over rounds."

@@ -76,7 +76,7 @@ def _slopes(problem: Problem, points: list[Floats]) -> Floats:
 
 @in_float64
 def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None, start: ArrayLike | None = None) -> Floats:
-    """The `anchor` or, by default, the decision of largest slack; `NoStrictlyFeasibleDecision` if it has no slack.
+    """The `anchor`, which must have slack, or the decision of largest slack; `NoStrictlyFeasibleDecision` if that has none.
 
     Where the slack grows without end, or as far as an immensely large Θ allows, a decision near the `start` (or near 0) is
     taken instead: one as far away as the constraints are.
@@ -97,13 +97,14 @@ def strictly_feasible(problem: Problem, anchor: ArrayLike | None = None, start: 
         if slack > 0 and problem.constraint_names:
             nearby = _nearby(problem, center, theta)
             theta = theta if nearby is None else nearby
+        if not slack > 0:
+            raise NoStrictlyFeasibleDecision(slack, blocking, proved)
     else:
-        theta, proved = require_inside("anchor", problem, anchor), True
+        theta = require_inside("anchor", problem, anchor)
         values = np.asarray(problem.g(jnp.asarray(theta)))
-        slack = float(-np.max(values, initial=-np.inf))
-        blocking = {name: 1.0 for name, value in zip(problem.constraint_names, values, strict=True) if value >= 0}
-    if not slack > 0:
-        raise NoStrictlyFeasibleDecision(slack, blocking, proved)
+        for name, value in zip(problem.constraint_names, values, strict=True):
+            if not value < 0:
+                raise ValueError(f"`anchor` must meet every constraint with g(θ) < 0, but {name} is {value:.6g} there")
     return np.asarray(theta, dtype=np.float64)
 
 

@@ -107,7 +107,7 @@ def data(deployed: Floats, means: Floats, counts: Floats, forgets: bool) -> Iter
 def _unexplained(columns: Floats, values: Floats, weights: Floats) -> Floats:
     """What a line in `columns` (n, p) leaves of `values` (n, k), scaled so that the noise of all rows has one size."""
     moments = JointMoments.of(columns, values, weights)
-    effect = moments.effect(RIDGE * (np.trace(moments.scatter) + 1e-300))
+    effect = moments.effect(RIDGE * np.diag(moments.scatter) + 1e-300)
     return np.sqrt(weights)[:, None] * moments.residuals(columns, values, effect)
 
 

@@ -71,7 +71,9 @@ def _arranged(frame: pandas.DataFrame, columns: list[str] | None) -> pandas.Data
     if columns is None or names is None or names == columns:
         return frame
     if set(names) != set(columns):
-        raise ValueError(f"`samples` must have the columns {columns}, as in the first report, but have {names}")
+        raise ValueError(
+            f"`samples` must have the columns {columns}, as in the first report or the history, but have {names}"
+        )
     return frame[columns]
 
 

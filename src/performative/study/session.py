@@ -61,6 +61,12 @@ class Session:
             return False
         return True
 
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of the data's columns, from the last report or the method's history, if they are known."""
+        past = getattr(getattr(self.method, "history", None), "columns", None)
+        return self.position.columns or (None if past is None else list(past))
+
     @in_float64
     def ask(self) -> Deployment | None:
         """Ask the method for the next deployment and store it; None if another process was faster."""

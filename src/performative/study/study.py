@@ -214,7 +214,7 @@ class Study:
                 session.refresh()
             target = session.deployment(deployment)
             scalars = self.method.problem.dimension == 1
-            data, columns = read(samples, len(target.decisions), session.position.columns, scalars)
+            data, columns = read(samples, len(target.decisions), session.columns, scalars)
             if not session.is_open(target):
                 return session.told_before(target, data)
             told = session.tell(target, data, columns)
