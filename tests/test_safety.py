@@ -208,7 +208,7 @@ def test_a_problem_without_room_is_refused_with_the_slack_and_who_blocks():
 def test_no_deployment_is_infeasible_from_the_first_on(start):
     problem, environment = small()
     method = pf.safe_apda(problem, start=start, exploration=3.0)
-    runs = scan(method, environment, 300, runs=200)
+    runs = scan(method, environment, 300, runs=40)
     assert violation(problem, runs) <= 0.0
     assert runs.every.std(axis=0).min() > 0.01  # it does explore
     assert np.max(np.abs(runs.every)) <= 2.0  # the box

@@ -140,8 +140,8 @@ def test_no_move_is_longer_than_allowed():
     problem, environment = small()
     moves = np.array([0.05, 0.1])
     # As many runs as in other tests of this problem, so that all share what is compiled.
-    runs = scan(pf.safe_apda(problem, start=[-1.0, -1.0], max_move=moves), environment, 300, runs=200)
-    jumps = np.abs(np.diff(runs.every.reshape(200, 300, 2), axis=1)) / moves
+    runs = scan(pf.safe_apda(problem, start=[-1.0, -1.0], max_move=moves), environment, 300, runs=40)
+    jumps = np.abs(np.diff(runs.every.reshape(40, 300, 2), axis=1)) / moves
     assert np.max(jumps) <= 1.0 + 1e-9
     assert np.max(jumps) > 0.99  # it wanted to go farther
     assert violation(problem, runs) <= 0.0

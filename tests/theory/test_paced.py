@@ -108,6 +108,7 @@ def test_theorem_3_grows_like_the_root_up_to_a_logarithm():
     assert theory.safe_regret(10**18, **NAMES, left=5.0) < far
 
 
+@pytest.mark.slow
 def test_what_the_solver_leaves_is_less_than_the_error_of_the_estimates():
     """Σρ_t² is below Σ‖e_t‖², and hardly grows: what Theorem 3 leaves to be counted."""
     runs = counted(WORLDS["inside, two dimensions"], 2_000, 2, loss_budget=None)

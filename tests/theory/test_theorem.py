@@ -66,6 +66,7 @@ def test_factors_between_bound_and_measured_sums():
             assert value == stated or float(value) == pytest.approx(float(stated), rel=0.06)  # two digits are shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bound", "column"), [(ACTIVE, 1), (SLACK, 0)])
 def test_regret_and_violation_grow_no_faster_than_the_square_root(bound, column):
     """The exponent of T fitted on log-log: of the violation with λ* > 0, where regret is negative, of the regret with λ* = 0."""

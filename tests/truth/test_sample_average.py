@@ -33,7 +33,10 @@ def test_a_sampled_risk_comes_with_its_standard_error():
     assert pf.performative_risk(PROBLEM, known, [3.0]).standard_error == 0.0
 
 
-@pytest.mark.parametrize(("world", "how"), [(Smooth, "with derivatives"), (Counts, "without derivatives")])
+@pytest.mark.parametrize(
+    ("world", "how"),
+    [(Smooth, "with derivatives"), pytest.param(Counts, "without derivatives", marks=pytest.mark.slow)],
+)
 def test_the_optimum_of_a_world_that_only_samples(world, how):
     free = pf.Problem(PROBLEM.loss, pf.Box([0.0], [9.0]))
     best = pf.performative_optimum(free, world(), samples=20_000)
