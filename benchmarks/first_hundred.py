@@ -1,11 +1,13 @@
 """The first deployments: 30, 100, 300 and 1,000 of them, of 20 and of 500 samples, of every method on every problem.
 
 `python -m benchmarks.first_hundred` runs it from two starts, writes docs/compare/first_hundred.json, prints the tables of
-docs/first_hundred.md and says how long it took; names of problems run those alone. `make compare` runs it, too.
+docs/first_hundred.md and says how long it took. Names of problems, or `--deployments`, run those alone and keep the other cells.
+`make compare` runs it, too.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -74,11 +76,11 @@ def measured(task):
     """
     from performative import comparison, problems
 
-    name, samples = task
+    name, samples, horizons = task
     case = problems.get(name)
     cells = []
     for start in STARTS:
-        for horizon in HORIZONS:
+        for horizon in horizons:
             found = comparison.compare(
                 case,
                 methods=FROM_STABLE if start == "stable" else methods(case.problem.d),
@@ -233,27 +235,25 @@ def unbeaten(cells, start):
     return f"{start}, unbeaten of {number} lines (with those that broke constraints): {', '.join(counts)}"
 
 
-def main(chosen, workers=2):
-    """Run the chosen problems, all by default; what the file has of the others stays."""
+def main(chosen, horizons=HORIZONS, workers=2):
+    """Run the chosen problems, all by default; what the file has of others, and of other numbers of deployments, stays."""
     from performative import problems
     from performative.simulation.processes import in_processes
 
     begun = time.monotonic()
     smallest = sorted(problems.names(), key=lambda name: problems.get(name).problem.d)
     chosen = chosen or smallest
-    tasks = [("measured", name, samples) for name in smallest if name in chosen for samples in SAMPLES]
-    kinds = {"bayesian"}
+    tasks = [("measured", name, samples, horizons) for name in smallest if name in chosen for samples in SAMPLES]
     if bayesian.installed():
         tasks += [("searched", name, samples) for name in BAYESIAN["problems"] if name in chosen for samples in SAMPLES]
-        kinds = set()
     else:
         print("BoTorch is not installed: Bayesian optimization stays as it is (performative[botorch])", file=sys.stderr)
-    cells = [cell for cell in read() if cell.problem not in chosen or cell.method in kinds]
-    for done, part in enumerate(in_processes(run, tasks, workers), 1):
-        cells += part
-        write(cells)
-        print(f"{done} of {len(tasks)} parts, {time.monotonic() - begun:.0f} s", file=sys.stderr)
     cells = read()
+    for done, (task, part) in enumerate(zip(tasks, in_processes(run, tasks, workers), strict=True), 1):
+        measured_again = {cell[:5] for cell in part}
+        cells = [cell for cell in cells if cell[:5] not in measured_again] + part
+        write(cells)
+        print(f"{done} of {len(tasks)} parts, {time.monotonic() - begun:.0f} s: {task}", file=sys.stderr)
     for start in STARTS:
         print(table(cells, start), table(cells, start, gained), unbeaten(cells, start), sep="\n\n", end="\n\n")
     if any(cell.method == "bayesian" for cell in cells):
@@ -262,4 +262,8 @@ def main(chosen, workers=2):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.first_hundred", description=__doc__)
+    parser.add_argument("problems", nargs="*", help="names of problems; all by default")
+    parser.add_argument("--deployments", nargs="+", type=int, default=list(HORIZONS), choices=HORIZONS)
+    asked = parser.parse_args()
+    main(asked.problems, tuple(asked.deployments))

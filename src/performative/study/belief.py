@@ -236,6 +236,8 @@ def predicted(world: Believed, decision: ArrayLike) -> Predicted:
 def gain(world: Believed, decision: ArrayLike, start: ArrayLike) -> Gain:
     """How much lower the risk is at a decision than at the start."""
     decision, start = np.asarray(decision), np.asarray(start)
+    if np.array_equal(decision, start):
+        return Gain(start, 0.0, 0.0, 0.0)
     if world.curved is not None:
         value, error, size = (float(part) for part in _gap(world.curved, decision, start))
         half = _quantile(world) * error

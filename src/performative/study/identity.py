@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -83,8 +84,12 @@ def stored_history(values: Identity) -> Past | None:
     if values.get(_HISTORY) != Past.__name__:
         return None
     parts: dict[str, Any] = {field.name: values.get(f"{_HISTORY}.{field.name}") for field in dataclasses.fields(Past)}
-    rows = [values[f"{_HISTORY}.rows[{place}]"] for place in (0, 1) if f"{_HISTORY}.rows[{place}]" in values]
-    return Past(**parts | {"rows": tuple(rows) or None})
+    for name in ("rows", "columns"):  # tuples, stored entry by entry
+        places = itertools.takewhile(
+            values.__contains__, (f"{_HISTORY}.{name}[{place}]" for place in itertools.count())
+        )
+        parts[name] = tuple(values[place] for place in places) or None
+    return Past(**parts)
 
 
 @in_float64

@@ -97,7 +97,8 @@ class Status(NamedTuple):
                 one, where = self.gain, f" over the start {row(self.gain.start)}"
                 lines.append(f"gain         {_interval(one.gain, one.low, one.high, one.reason, where)}")
         if self.exploration_cost is not None:
-            lines.append(f"exploration has cost {self.exploration_cost:.6g} in risk so far")
+            cost = self.exploration_cost
+            lines.append(f"exploration has {'cost' if cost >= 0 else 'gained'} {abs(cost):.6g} in risk so far")
         if self.why is not None:
             lines += [f"why: {sentence}" for sentence in self.why.sentences]
             budget, moves = self.why.budget, self.why.max_move
