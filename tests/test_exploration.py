@@ -66,6 +66,7 @@ def test_probes_inside_teach_as_much_as_those_of_the_paper_at_a_face():
     assert np.all(probes[:, 0] <= 1e-15)
 
 
+@pytest.mark.slow
 def test_apda_learns_the_effect_from_probes_inside():
     problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum((theta - z) ** 2), pf.Box([0.0, 0.0], [1.0, 1.0]))
     world = pf.LocationFamily(pf.Gaussian([2.0, 0.5], [0.01, 0.01]), [[0.3, 0.1], [-0.2, 0.4]])

@@ -68,6 +68,7 @@ def test_a_smooth_pinball_loss_approaches_the_sharp_one_from_above():
         pytest.param(losses.Logistic(0.1), marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_smooth_losses_suit_safe_apda(loss):
     width = 1 if isinstance(loss, losses.Pinball) else 2
     method = pf.safe_apda(pf.Problem(loss, pf.Ball(2.0), dimension=1))

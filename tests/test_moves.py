@@ -34,6 +34,7 @@ def test_no_deployment_moves_farther_than_its_share():
     assert np.max(apart[:, 0] / np.abs(decisions[:-1, 0])) > 0.049  # it does move
 
 
+@pytest.mark.slow
 def test_a_decision_at_zero_may_move_by_a_share_of_the_start():
     problem, _ = small()
     method = pf.safe_apda(problem, start=[-1.0, 0.5], max_move="100%")

@@ -244,6 +244,7 @@ def shifted_loss(theta, z):
         *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, None), (2, [1.0, 2.0]), (5, None))),
     ],
 )
+@pytest.mark.slow
 def test_safe_apda_is_at_home_in_an_unbounded_set(d, start):
     """The optimum is on the boundary of θ₁ + … + θ_d ≤ 4, some units away from 0; what the start loses falls to a tenth."""
     problem = pf.Problem(shifted_loss, pf.Reals(d), [pf.constraints.Linear(np.ones(d), 4.0, name="cap")])

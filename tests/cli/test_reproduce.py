@@ -103,6 +103,7 @@ def has_records(checkpoint):
         return any(name.startswith("recorded/9/") for name in stored)
 
 
+@pytest.mark.slow
 def test_methods_are_chosen_by_name_and_shown_in_the_order_of_the_paper(tmp_path):
     words = [
         "--methods",

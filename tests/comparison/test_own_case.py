@@ -27,6 +27,7 @@ def test_a_problem_and_a_world_are_compared_directly():
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")
+@pytest.mark.slow
 def test_a_world_that_only_samples_is_compared_too():
     compared = pf.compare(PROBLEM, OnlySamples(), {"rgd": "rgd", "oracle": "oracle"}, deployments=100, realizations=3)
     results = compared.results["problem"]
@@ -34,6 +35,7 @@ def test_a_world_that_only_samples_is_compared_too():
     assert [item.method for item in compared.skipped] == ["oracle"]  # nobody knows its effect
 
 
+@pytest.mark.slow
 def test_a_resumed_comparison_runs_what_is_missing_and_no_more(tmp_path, monkeypatch):
     first = pf.compare(PROBLEM, MARKET, ["rgd"], deployments=50, realizations=2, checkpoint=tmp_path)
     from performative.comparison import comparison
@@ -63,6 +65,7 @@ def test_methods_may_be_given_as_for_a_simulation():
         pf.compare(PROBLEM, MARKET, [methods["own"]])
 
 
+@pytest.mark.slow
 def test_a_drifting_world_is_compared_over_equal_rounds():
     drifting = pf.Drifting(MARKET, lambda t: {"base.mean": 4.0 + 0.1 * t[None]})
     with pytest.raises(ValueError, match=r"equal rounds.*`rounds=`"):

@@ -95,6 +95,7 @@ def test_a_simulation_passes_the_round_and_the_state_on(world, heard):
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")
+@pytest.mark.slow
 def test_a_world_that_takes_the_round_is_measured_against_every_recorded_round():
     runs = pf.simulate(
         {"listener": Listener()}, WithRound(), rounds=6, realizations=2, record=[1, 2, 3, 4, 5, 6], samples=2

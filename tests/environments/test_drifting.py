@@ -98,6 +98,7 @@ class Table:
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")
+@pytest.mark.slow
 def test_the_round_is_a_whole_number_everywhere():
     problem = pf.Problem(lambda price, demand: -price[0] * demand[0], pf.Box([0.0], [5.0]))
     results = pf.simulate({"rgd": pf.repeated_gradient(problem, step=0.1)}, Table(), rounds=6, realizations=2)

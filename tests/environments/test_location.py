@@ -49,6 +49,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.slow
 def test_functions_are_given_the_arrays_of_jax(name):
     loss, shift, rule = FUNCTIONS[name]
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], [2.0, 2.0]), rule)

@@ -55,6 +55,7 @@ def test_each_group_has_its_own_effect():
     np.testing.assert_allclose(belief.effect[5], 0.0, atol=1e-12)  # labels have no contrast
 
 
+@pytest.mark.slow
 def test_deployments_that_lack_a_group_teach_the_other_one_alone():
     """One in two has no sample of the second group: what was known at first of it stands in, and fades."""
     method = pf.safe_apda(PROBLEM, start=[0.0, 0.0], samples=200)
@@ -67,6 +68,7 @@ def test_deployments_that_lack_a_group_teach_the_other_one_alone():
     np.testing.assert_allclose(contrast, EFFECTS[1] - EFFECTS[0], atol=0.6)
 
 
+@pytest.mark.slow
 def test_an_effect_on_the_label_itself_moves_the_mean_of_the_others():
     """Who buys, buys five; how many buy falls with the price."""
     random = np.random.default_rng(6)
@@ -85,6 +87,7 @@ def test_an_effect_on_the_label_itself_moves_the_mean_of_the_others():
     assert float(state.belief.mean_effect[1, 0]) == pytest.approx(-1.0, abs=0.4)
 
 
+@pytest.mark.slow
 def test_predicted_data_move_with_their_group():
     """The risk that is predicted at another decision is that of new samples there."""
     random = np.random.default_rng(1)
@@ -144,6 +147,7 @@ def test_the_noise_of_a_contrast_is_that_of_two_means():
     assert shown == pytest.approx(1 / 3 + 1 / 17, rel=0.1)  # and n/(n − 1)
 
 
+@pytest.mark.slow
 def test_what_is_known_of_the_effect_holds_for_the_mean_of_the_groups():
     random = np.random.default_rng(4)
     signs = [[-1, np.nan], [np.nan, -1], [0, 0]]
@@ -156,6 +160,7 @@ def test_what_is_known_of_the_effect_holds_for_the_mean_of_the_groups():
     assert effect[5].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_an_error_for_all_entries_says_nothing_of_contrasts():
     method = pf.safe_apda(PROBLEM, start=[0.0, 0.0], samples=200, effect_error=0.01)
     effect = np.asarray(told(method, np.random.default_rng(8), 30, 200).belief.effect)
@@ -163,6 +168,7 @@ def test_an_error_for_all_entries_says_nothing_of_contrasts():
     np.testing.assert_allclose(effect[3:5], EFFECTS[1] - EFFECTS[0], atol=0.25)
 
 
+@pytest.mark.slow
 def test_a_history_has_no_groups():
     random = np.random.default_rng(3)
     decisions = random.uniform(-1.0, 1.0, (60, 2))

@@ -43,6 +43,7 @@ def test_means_and_rows_teach_the_same_regression():
         np.testing.assert_allclose(belief.noise, [0.3, 0.2], rtol=tolerance)
 
 
+@pytest.mark.slow
 def test_a_history_in_any_order_is_least_squares_of_all_rows():
     (x, z), _ = days(seed=1)
     order = np.random.default_rng(2).permutation(len(x))
@@ -76,6 +77,7 @@ def test_the_first_decision_is_the_start_with_a_history_too(start):
     assert np.max(np.abs(np.asarray(method.ask(state, new_key(2))) - np.asarray(first))) > 1e-3
 
 
+@pytest.mark.slow
 def test_rows_fill_the_reservoir_of_a_loss_that_is_not_quadratic():
     problem = pf.Problem(Logistic(), pf.Ball(2.0), dimension=1)
     random = np.random.default_rng(0)
@@ -93,6 +95,7 @@ def test_rows_fill_the_reservoir_of_a_loss_that_is_not_quadratic():
         pf.safe_apda(problem, history=pf.Past.of(x, z, np.resize([1, 3], 40)))
 
 
+@pytest.mark.slow
 def test_data_that_the_effect_cannot_move_explain_noise_within_deployments():
     """Two decisions of 200 days each: x explains most of y, and shows it within deployments alone."""
     random = np.random.default_rng(0)

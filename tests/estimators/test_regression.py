@@ -118,6 +118,7 @@ def test_a_structured_effect_is_learned_whatever_its_scale():
     assert np.all(np.abs(effect - [0.4, -0.3]) <= 4 * error)
 
 
+@pytest.mark.slow
 def test_data_that_the_effect_cannot_move_sharpen_its_estimate():
     """y moves, x does not, and x explains most of y: the effect's standard error is that of what x leaves unexplained."""
     loss = lambda theta, z: 0.5 * (z[1] - theta[0]) ** 2 + 0.0 * z[0]  # noqa: E731
@@ -262,6 +263,7 @@ def test_means_without_rows_show_no_standard_errors_of_their_own():
         standard_errors(method, state)
 
 
+@pytest.mark.slow
 def test_an_entry_known_to_be_nil_is_nil_in_the_estimates_too():
     method, state = learned_from(line(0.5), signs=[[np.nan, 0.0], [0.0, np.nan]])
     estimate = standard_errors(method, state)

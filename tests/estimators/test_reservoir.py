@@ -29,6 +29,7 @@ def test_a_loss_that_is_not_quadratic_keeps_a_reservoir():
     assert np.mean(np.sum((runs.decisions[:, -1] - best) ** 2, axis=1)) < 0.05
 
 
+@pytest.mark.slow
 def test_many_samples_a_deployment_with_a_reservoir():
     loss = lambda theta, z: jnp.logaddexp(0.0, -jnp.sum(theta * z)) + 0.1 * jnp.sum(theta**2)  # noqa: E731
     problem = pf.Problem(loss, pf.Ball(4.0), dimension=2)

@@ -56,6 +56,7 @@ def test_least_squares_deploys_what_its_own_regression_predicts_to_be_best():
     np.testing.assert_allclose(runs.later[0][0, -1, 0], pf.performative_optimum(PROBLEM, world).decision, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_draws_follow_the_posterior():
     """A ∼ N(Â, Σ ⊗ P) and m ∼ N(z̄, Σ/count), by the moments of 4,000 draws; five standard errors."""
     belief = jax.tree.map(jnp.asarray, played(pf.thompson).state.belief)
@@ -81,6 +82,7 @@ def test_draws_become_one_as_data_come_in():
     assert spread[100:].mean() < 0.5 * spread[1:6].mean()
 
 
+@pytest.mark.slow
 def test_a_structured_effect_is_drawn_and_learned():
     """A diagonal effect: two numbers; the draws stay in its shape."""
     shift = lambda effect, theta: effect * theta  # noqa: E731
@@ -91,6 +93,7 @@ def test_a_structured_effect_is_drawn_and_learned():
     assert violation(PROBLEM, runs) <= 0.0
 
 
+@pytest.mark.slow
 def test_a_loss_with_a_kink_will_do():
     """The newsvendor, whose loss safe APDA refuses: samples moved to the decision take the place of moments."""
     case = pf.problems.get("newsvendor")

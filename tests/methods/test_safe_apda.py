@@ -77,6 +77,7 @@ def test_simulation_agrees_with_asking_and_telling_by_hand():
     )
 
 
+@pytest.mark.slow
 def test_a_simulation_that_is_interrupted_before_its_first_plan_or_later_goes_on_to_the_same_bits(
     tmp_path, monkeypatch
 ):
@@ -123,6 +124,7 @@ def hinge(theta, z):
 
 
 @pytest.mark.parametrize(("loss", "start"), [(newsvendor, -3.0), pytest.param(hinge, -2.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_loss_with_kinks_is_learned(loss, start):
     """Ten runs of 60 rounds: the last decisions are better than the start, in truth."""
     problem = pf.Problem(loss, pf.Box([-5.0], [5.0]))
@@ -262,6 +264,7 @@ def test_the_budget_is_kept_where_the_prior_is_wrong_about_all_prices(samples, b
     assert np.sum(np.all(lost <= allowed + 1e-9, axis=1)) >= 54
 
 
+@pytest.mark.slow
 def test_data_without_noise_are_believed():
     """z = 3 + 0.3θ and ℓ = (θ − z)²: the optimum is 3/0.7."""
     problem = pf.Problem(lambda theta, z: jnp.sum((theta - z) ** 2), pf.Box([0.0], [10.0]))
@@ -304,6 +307,7 @@ def test_the_budget_forgets_with_the_world():
     assert method.why(state).budget["allowed"] == pytest.approx(float(state.ledger.unit))
 
 
+@pytest.mark.slow
 def test_the_order_of_past_deployments_does_not_matter():
     """The range is that of the start where Θ has none, not that of the first past decision."""
     problem = pf.Problem(lambda theta, z: -jnp.sum(theta * z), pf.Box([-np.inf], [np.inf]))

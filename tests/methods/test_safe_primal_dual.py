@@ -60,6 +60,7 @@ def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradie
     assert bounds[-1] < 0.1 * bounds[0]  # the bound is about decisions that improve, not about one
 
 
+@pytest.mark.slow
 def test_a_step_goes_as_far_as_it_is_sure_to_pay():
     """Who orders nothing and sees demand around 2 is sure to sell more; what a higher price does to demand, nobody knows yet."""
     demand = 2.0 + 0.5 * np.random.default_rng(0).normal(size=(1, 50, 1))
@@ -99,6 +100,7 @@ def distance_of(down, theta):
 
 
 @pytest.mark.parametrize("budget", [None, 1.0])
+@pytest.mark.slow
 def test_decisions_lose_no_more_than_the_error_of_the_gradient_and_what_the_solver_leaves(budget):
     """Lemma 1 with the residual of the predicted risk, also where the budget or pessimism keep θ from being stationary."""
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
@@ -152,6 +154,7 @@ def starved(rounds, budget=None, constraints=()):
 
 
 @pytest.mark.parametrize("constraints", [(), (pf.constraints.Linear([1.0, 1.0], 1.5),)])
+@pytest.mark.slow
 def test_a_wide_probe_is_deployed_where_too_little_is_known(constraints):
     method, state = starved(4_000_000, constraints=constraints)
     assert bool(state.reasons.due)
@@ -212,6 +215,7 @@ def test_what_probes_cost_stays_within_the_allowance():
         assert float(Allowance.of(jnp.zeros(()), unit, unit).rounds(charge)) == np.inf
 
 
+@pytest.mark.slow
 def test_an_allowance_that_is_used_up_ends_probes():
     """One plan after round 256, with and without anything left."""
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))

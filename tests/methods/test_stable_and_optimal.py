@@ -67,6 +67,7 @@ def test_the_closed_forms_of_these_tests_agree_with_the_solvers():
     ],
     ids=["rgd", "rgd, exact", "rrm", "rrm, exact"],
 )
+@pytest.mark.slow
 def test_stable_point_methods_end_at_the_stable_point_and_not_at_the_optimum(make, rounds, tolerance):
     problem, environment = slanted_setting()
     optimum, stable = closed_forms()

@@ -28,6 +28,7 @@ def stakes():
         return Stakes.of(method.prediction, fit, jnp.asarray(method.start))
 
 
+@pytest.mark.slow
 def test_the_error_of_a_loss_over_the_start_is_that_of_effects_and_means_as_they_may_be(stakes):
     """Revenue is affine in the data: draws of the effect and of the mean spread as the standard error says."""
     x, start, draws = np.array([2.5, 0.5]), np.array([1.0, 1.0]), 20_000
@@ -93,6 +94,7 @@ def test_a_way_that_leaves_the_constraints_is_not_taken():
 
 
 @pytest.mark.parametrize("kinked", [False, True])
+@pytest.mark.slow
 def test_a_loss_that_hardly_feels_the_data_is_still_bent(kinked):
     """A deviation from a target that is met: the slope in the data is 0, and what may be lost is the variance of their mean."""
     loss = (lambda theta, z: jnp.abs(z[0] - 4.0)) if kinked else (lambda theta, z: (z[0] - 4.0) ** 2)

@@ -104,6 +104,7 @@ def test_attributes_and_closures_are_part_of_a_loss():
     assert (first, risk_of(loss)) == (-3.0, -300.0)
 
 
+@pytest.mark.slow
 def test_a_sweep_over_a_global_comes_out_right_everywhere(monkeypatch):
     swept, stable = [], []
     for scale in (1.0, 3.0):

@@ -68,6 +68,7 @@ def test_a_dataset_written_before_the_dimensions_were_renamed_is_drawn_alike(run
     np.testing.assert_array_equal(curves(figure, 0)[0].get_ydata(), curves(expected, 0)[0].get_ydata())
 
 
+@pytest.mark.slow
 def test_the_same_data_give_the_same_file(runs, tmp_path):
     for suffix in ("pdf", "svg"):  # the formats that would hold a date
         one, other = (tmp_path / f"{name}.{suffix}" for name in ("one", "other"))

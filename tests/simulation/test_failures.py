@@ -30,6 +30,7 @@ def wild_run():
     return data, caught
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_large_is_reported_by_method_and_round(wild_run):
     data, caught = wild_run
     first = int(data.failed.sel({"algorithm": "wild"}).min())
@@ -68,6 +69,7 @@ def test_the_step_named_is_that_of_the_run_that_failed():
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # a risk is not convex
+@pytest.mark.slow
 def test_probes_that_leave_the_set_are_measured_and_named():
     """√θ is not defined below 0, where the probes of the paper go."""
     problem = pf.Problem(lambda theta, z: 0.5 * jnp.sum((z - theta) ** 2), pf.Box([0.0], [4.0]))

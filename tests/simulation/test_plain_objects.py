@@ -76,6 +76,7 @@ def squared(theta, z):
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
+@pytest.mark.slow
 def test_plain_environment_method_and_set_run_beside_the_built_in_ones():
     problem = pf.Problem(squared, Disk())
     runs = pf.simulate(
@@ -156,6 +157,7 @@ def test_your_own_parts_may_be_plain_classes():
     np.testing.assert_allclose(data.decision.isel(t=-1).squeeze(), np.array([1.0, 2.0]) * 0.5**19)
 
 
+@pytest.mark.slow
 def test_a_set_without_a_dimension_learns_it_from_any_method():
     problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box(0, 5))
     effect = 0.3 * np.eye(2)

@@ -125,6 +125,7 @@ def test_what_an_interrupted_run_leaves_starts_with_the_first_batch(small, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_variants_share_the_noise_and_agree_with_runs_of_their_own(small):
     """Two worlds, and two steps that go with them: each variant gives what it gives alone."""
     problem, world, effect = small
@@ -208,6 +209,7 @@ class SealedTree(Sealed):
 jax.tree_util.register_pytree_node(SealedTree, lambda s: ((s._world,), None), lambda _, c: SealedTree(c[0]))
 
 
+@pytest.mark.slow
 def test_no_method_but_the_oracle_needs_the_truth(small, reference):
     problem, world, effect = small
     learning = {name: method for name, method in methods(problem, effect).items() if name != "oracle"}
@@ -220,6 +222,7 @@ def test_no_method_but_the_oracle_needs_the_truth(small, reference):
     assert np.all(apart < 5 * blind.regret_error.isel(t=-1))
 
 
+@pytest.mark.slow
 def test_instances_of_their_own_for_each_realization(small):
     """A list of problems and worlds runs as one batch, each realization on its own instance."""
     problem, _, effect = small

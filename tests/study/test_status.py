@@ -93,6 +93,7 @@ def test_status_and_history_before_anything_was_told(study):
     assert len(study.plot().axes) == 4
 
 
+@pytest.mark.slow
 def test_status_of_a_method_without_standard_errors_is_least_squares_of_the_log(path):
     """And of a loss with kinks."""
     problem = market_problem(loss=losses.Pinball(0.8))
@@ -121,6 +122,7 @@ def test_what_is_forgotten_counts_as_little_in_the_status():
     assert recent.distinct_decisions() == 4
 
 
+@pytest.mark.slow
 def test_a_method_that_knows_the_structure_of_the_effect_is_asked_for_it(path):
     """Each price moves its own demand alone: the status has one number for each, as the method has learned it."""
     structured = pf.safe_apda(PROBLEM, shift=lambda effect, theta: effect * theta, effect=[-1.0, -1.0])

@@ -72,6 +72,7 @@ def test_what_is_unbounded_is_said():
         constants.theorem(1000)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_decided_is_undecided():
     """Of a logistic loss neither the smoothness nor what an error in the effect does can be read off the program."""
     loss = lambda theta, z: jnp.log1p(jnp.exp(-jnp.sum(theta * z))) + 0.5 * jnp.sum(theta**2)  # noqa: E731
@@ -106,6 +107,7 @@ def test_kinks_are_not_taken_for_smooth():
         assert "kinks" in landscape.largest_norm("‖∂²ℓ/∂θ∂Z‖", landscape.mixed_hessian)[1]
 
 
+@pytest.mark.slow
 def test_a_scaled_effect_and_a_bent_constraint_have_no_theorem():
     scaled = pf.LocationFamily(
         pf.Gaussian(np.zeros(2), np.ones(2)), 0.1 * np.eye(2), lambda effect, theta: 5.0 * (effect @ theta)

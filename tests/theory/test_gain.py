@@ -23,6 +23,7 @@ few = settings(max_examples=40, deadline=None)
 
 @few
 @given(seeds)
+@pytest.mark.slow
 def test_the_gain_of_a_problem_bounds_the_error_of_its_gradient(seed):
     """The same with the gain that `constants` computes, for the mean of the base."""
     _, environment, constants = model(ACTIVE)

@@ -62,6 +62,7 @@ def test_who_stays_where_a_gain_is_not_sure_loses_little(seed, scale):
 
 
 @pytest.mark.parametrize("relative", [0.5, 0.02])
+@pytest.mark.slow
 def test_wide_probes_alone_keep_what_is_not_known_at_the_pace_of_lemma_4(relative, monkeypatch):
     """θ stays at a corner and teaches nothing; plans are 256 rounds apart, as from round 65,536 on."""
     d, rounds, often = 2, 1_000_000, 0.005

@@ -45,6 +45,7 @@ def test_the_command_refuses_what_is_no_problem(tmp_path, text, message):
         load(str(path))
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_only_estimated(tmp_path):
     """The spread of the gradient over a Gaussian base is an average over draws: the bounds made of it are no proof."""
     path = tmp_path / "mine.py"

@@ -127,6 +127,7 @@ def constants():
     return theory.constants(*without_multipliers())
 
 
+@pytest.mark.slow
 def test_constants_find_that_slaters_condition_fails(constants):
     assert constants.assumption("Slater").holds is False
     assert constants.assumption("Slater") in constants.needed

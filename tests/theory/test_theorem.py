@@ -75,6 +75,7 @@ def test_regret_and_violation_grow_no_faster_than_the_square_root(bound, column)
     assert slope <= 0.55, (slope, sums)
 
 
+@pytest.mark.slow
 def test_regret_is_negative_where_the_violation_is_positive():
     """Slip 12: the proof takes PR(θ_t) ≥ PR(θ_PO) + γ/2‖·‖², which infeasible iterates break."""
     sums = measured(ACTIVE, 10_000)

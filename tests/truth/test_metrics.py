@@ -47,6 +47,7 @@ def test_simulations_record_the_positive_violation():
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # a risk is not convex
+@pytest.mark.slow
 def test_instances_that_are_convex_or_not_run_together():
     problem = pf.Problem(lambda t, z: jnp.sum(t**2) - jnp.sum(t * z), pf.Box([-1.0], [1.0]))
     worlds = [pf.LocationFamily(pf.Gaussian([0.3], [1.0]), [[strength]]) for strength in (0.5, 1.5, 1.6)]

@@ -107,6 +107,7 @@ class Poisson:
 @pytest.mark.parametrize(
     "world", [Poisson(), pf.HostWorld(lambda rng, theta, n: rng.poisson(100.0 * np.exp(-theta[0]), size=n))]
 )
+@pytest.mark.slow
 def test_counts_whose_derivatives_are_wrong_inside_the_set_alone(world):
     problem = pf.Problem(lambda price, z: -price[0] * z[0], pf.Box([0.0], [5.0]))
     best = pf.performative_optimum(problem, world, samples=4000)

@@ -42,6 +42,7 @@ def test_stable_point_where_plain_repetition_diverges():
     np.testing.assert_allclose(pf.stable_point(problem, world).decision, [0.5], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_stable_point_says_whether_the_risk_on_frozen_data_is_convex(small):
     """For −(θ − z)² on [−10, 10] the minimizer on frozen data is the end farther from the mean m + 0.3 θ."""
     problem = pf.Problem(lambda t, z: -jnp.sum((t - z) ** 2), pf.Box([-10.0, -10.0], [10.0, 10.0]))
