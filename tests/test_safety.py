@@ -93,9 +93,9 @@ def beyond_a_disk(theta):
 @pytest.mark.parametrize(
     ("function", "anchor"),
     [
-        (beyond_a_disk, None),
         (beyond_a_disk, [0.0, 0.0]),
-        (lambda theta: -jnp.log(theta) - 1.0, [0.9, 0.9]),
+        pytest.param(beyond_a_disk, None, marks=pytest.mark.slow),
+        pytest.param(lambda theta: -jnp.log(theta) - 1.0, [0.9, 0.9], marks=pytest.mark.slow),
         pytest.param(lambda theta: 0.5 - jnp.sqrt(theta[0]), [0.9, 0.9], marks=pytest.mark.slow),
     ],
 )

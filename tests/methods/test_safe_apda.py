@@ -186,6 +186,7 @@ def test_no_more_is_lost_than_the_budget_allows():
     assert spread[0.01] < 0.1
 
 
+@pytest.mark.slow
 def test_several_decisions_are_deployed_in_a_round_and_all_teach():
     problem, environment = small()
     method = pf.safe_apda(problem, start=[-0.5, 0.0], samples=4, deployments_per_round=2, exploration=30.0)

@@ -150,6 +150,7 @@ class Known:
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")  # the world only samples
+@pytest.mark.slow
 def test_your_own_parts_may_be_plain_classes():
     problem = pf.Problem(lambda t, z: 0.5 * jnp.sum((t - z) ** 2), pf.Box([-5, -5], [5, 5]))
     method = dataclasses.replace(pf.apda(problem, exploration=Tight(), start=[1.0, 2.0], step=0.5), estimator=Known())

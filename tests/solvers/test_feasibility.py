@@ -94,6 +94,7 @@ def test_constraints_that_can_be_met_are_not_blamed():
     assert caught.value.violation == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_a_feasible_set_away_from_the_start_is_found():
     """g = 1 − θ² has no slope at 0: a search from there alone would call the problem infeasible."""
     world = pf.LocationFamily(pf.Gaussian([0.5], [1.0]), [[0.0]])

@@ -37,6 +37,7 @@ def quartic(unit, theta, z):
 
 
 @pytest.mark.parametrize("find", [pf.performative_optimum, pf.stable_point])
+@pytest.mark.slow
 def test_the_unit_of_the_loss_does_not_matter(find):
     world = pf.LocationFamily(pf.Gaussian([3.0, 2.0], np.eye(2)), DRIFT)
 
