@@ -235,6 +235,35 @@ def unbeaten(cells, start):
     return f"{start}, unbeaten of {number} lines (with those that broke constraints): {', '.join(counts)}"
 
 
+def most_lost(cells, method="safe-apda"):
+    """The most that a method was ever behind staying, on average over realizations, in deployments' losses at the start.
+
+    That is the unit of its budget: |PR(start)|, where regrets are relative to what the start loses to the optimum.
+    """
+    from performative import problems
+    from performative.comparison.contenders import start_of
+
+    cases = {name: problems.get(name) for name in {cell.problem for cell in cells}}
+
+    def lost(cell, stays):
+        if cell.furthest_behind == 0.0:  # a start of 0 may have no loss at all
+            return 0.0
+        case = cases[cell.problem]
+        start = start_of(case, "stable" if cell.start == "stable" else None)
+        return cell.furthest_behind * stays.mean / abs(float(case.risk(np.asarray(start))))
+
+    behind = {
+        (line, start): lost(by_method[method], by_method["stay"])
+        for start in STARTS
+        for line, by_method in lines_of(cells, start).items()
+        if method in by_method
+    }
+    (line, start), most = max(behind.items(), key=lambda item: item[1])
+    return (
+        f"{method} was never further behind staying than {most:.2g} deployments' losses at the start ({line}, {start})"
+    )
+
+
 def main(chosen, horizons=HORIZONS, workers=2):
     """Run the chosen problems, all by default; what the file has of others, and of other numbers of deployments, stays."""
     from performative import problems
@@ -256,6 +285,7 @@ def main(chosen, horizons=HORIZONS, workers=2):
         print(f"{done} of {len(tasks)} parts, {time.monotonic() - begun:.0f} s: {task}", file=sys.stderr)
     for start in STARTS:
         print(table(cells, start), table(cells, start, gained), unbeaten(cells, start), sep="\n\n", end="\n\n")
+    print(most_lost(cells), end="\n\n")
     if any(cell.method == "bayesian" for cell in cells):
         print(search_table(cells), end="\n\n")
     print(f"{time.monotonic() - begun:.0f} s on {workers} processes")

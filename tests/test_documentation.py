@@ -192,6 +192,7 @@ def test_the_first_deployments_are_those_that_were_printed(monkeypatch):
         assert first_hundred.table(cells, start, first_hundred.gained) in text
         assert first_hundred.unbeaten(cells, start) in text
     assert first_hundred.search_table(cells) in text
+    assert first_hundred.most_lost(cells) in text
 
 
 def test_the_cells_of_the_first_deployments_say_what_was_lost_against_staying(monkeypatch, tmp_path):
