@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from performative.cli import app
@@ -13,6 +14,7 @@ from performative.cli import app
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.slow
 def test_the_command_ranks_your_own_method_and_writes_its_files(tmp_path):
     """The method of docs/compare.md, by the command it gives."""
     text = (ROOT / "docs" / "compare.md").read_text()

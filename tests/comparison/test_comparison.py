@@ -55,6 +55,7 @@ def test_processes_do_not_change_results():
     xr.testing.assert_identical(one.drop_vars("seconds"), other.drop_vars("seconds"))
 
 
+@pytest.mark.slow
 def test_methods_that_cannot_serve_a_problem_say_so_and_the_others_run():
     compared = pf.compare(["spam"], methods=["rgd", "oracle", "score", "perfgd"], deployments=50, realizations=4)
     assert list(compared.results["spam"].algorithm.values) == ["rgd"]

@@ -81,6 +81,7 @@ def differences(experiment, method, noise):
             )
 
 
+@pytest.mark.slow
 def test_library_agrees_with_an_independent_implementation(experiment):
     noise = OwnNoise(experiment[1].width, len(SENSITIVITIES) * REALIZATIONS)
     wrong, compared = [], 0

@@ -41,6 +41,7 @@ def drawn_classes():
     ids=["newsvendor on a Gaussian base", "newsvendor on samples", "hinge"],
 )
 @pytest.mark.parametrize("limit", [1.0, 9.0], ids=["bound", "free"])
+@pytest.mark.slow
 def test_a_convex_risk_with_kinks_has_no_better_neighbor(loss, world, decisions, limit):
     problem = pf.Problem(loss, decisions, [pf.constraints.Linear([1.0, 1.0], limit, name="budget")])
     optimum = pf.performative_optimum(problem, world)

@@ -11,6 +11,7 @@ def mean_estimation(theta, z):
     return 0.5 * jnp.sum((z - theta) ** 2)
 
 
+@pytest.mark.slow
 def test_a_non_convex_problem_says_so():
     world = pf.LocationFamily(pf.Gaussian([1.0, 0.5], [0.1, 0.1]), 3.0 * np.eye(2))
     problem = pf.Problem(lambda t, z: -jnp.sum(z * t) + jnp.sum(t**2), pf.Box(np.zeros(2), np.ones(2)))
@@ -49,6 +50,7 @@ def test_a_constraint_with_downward_kinks_is_not_convex():
     assert not pf.performative_optimum(kinked, world).local
 
 
+@pytest.mark.slow
 def test_a_large_unit_hides_no_small_curvature():
     """1e6·θ₁² − 1e-4·θ₂² + θ₂/10 is −38000 at (0, 20000), and −11000 at (0, −10000), which is a KKT point too."""
     problem = pf.Problem(

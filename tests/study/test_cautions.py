@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from market import EFFECT, PROBLEM, run
 
 import performative as pf
@@ -47,6 +48,7 @@ def test_data_without_noise_raise_no_alarm():
         assert alarms(x, 1000.0 + x @ random.normal(size=(2, 2))) == []
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_large_is_named(path):
     with pf.Study.create(path, "eu", pf.apda(PROBLEM, warmup=20, step=5.0)) as study:
         run(study, 5)

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.mark.parametrize("bound", [ACTIVE, SLACK])
+@pytest.mark.slow
 def test_the_model_meets_every_assumption(bound):
     _, _, constants = model(bound)
     assert [item.name for item in constants.assumptions if item.holds is not True] == []

@@ -16,6 +16,7 @@ PROBLEM = pf.Problem(newsvendor, pf.Box([0.0], [400.0]))
 WORLD = pf.LocationFamily(pf.Gaussian([100.0], [400.0]), [[0.3]])
 
 
+@pytest.mark.slow
 def test_the_optimum_and_the_stable_point_of_a_newsvendor():
     """PR' = 1 + 0.7(7Φ(k) − 5) and, on frozen data, 1 + 7Φ(k) − 5, with k = (0.7θ − 100)/20."""
     best, stable = pf.performative_optimum(PROBLEM, WORLD), pf.stable_point(PROBLEM, WORLD)

@@ -37,6 +37,7 @@ def test_a_sampled_risk_comes_with_its_standard_error():
     ("world", "how"),
     [(Smooth, "with derivatives"), pytest.param(Counts, "without derivatives", marks=pytest.mark.slow)],
 )
+@pytest.mark.slow
 def test_the_optimum_of_a_world_that_only_samples(world, how):
     free = pf.Problem(PROBLEM.loss, pf.Box([0.0], [9.0]))
     best = pf.performative_optimum(free, world(), samples=20_000)
