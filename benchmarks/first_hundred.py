@@ -258,10 +258,9 @@ def most_lost(cells, method="safe-apda"):
         for line, by_method in lines_of(cells, start).items()
         if method in by_method
     }
-    (line, start), most = max(behind.items(), key=lambda item: item[1])
-    return (
-        f"{method} was never further behind staying than {most:.2g} deployments' losses at the start ({line}, {start})"
-    )
+    ((problem, samples, deployments), start), most = max(behind.items(), key=lambda item: item[1])
+    where = f"{problem}, {samples} samples, {deployments} deployments, {start}"
+    return f"{method} was never further behind staying than {most:.2g} deployments' losses at the start ({where})"
 
 
 def main(chosen, horizons=HORIZONS, workers=2):

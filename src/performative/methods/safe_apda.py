@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,10 +157,9 @@ def _entries(name: str, given: ArrayLike | None, effect: Floats | None, dimensio
 def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | None) -> None:
     shapes = {"effect": effect, "effect_error": error, "signs": signs}
     given = {name: part.shape for name, part in shapes.items() if part is not None and part.ndim}
-    for name, shape in given.items():
-        first = next(iter(given))
-        if shape != given[first]:
-            raise ValueError(f"`{name}` must have the shape {given[first]} of `{first}`, but got {shape}")
+    for (first, expected), (name, shape) in itertools.pairwise(given.items()):
+        if shape != expected:
+            raise ValueError(f"`{name}` must have the shape {expected} of `{first}`, but got {shape}")
     if error is not None and (np.any(error <= 0) or np.any(np.isinf(error))):
         raise ValueError(f"`effect_error` must be positive, or nan where you cannot say, but got {shown(error)}")
     if signs is None:
