@@ -146,6 +146,7 @@ def test_rows_at_once_and_one_deployment_at_a_time_are_one_regression(several):
             one_by_one = one_by_one.with_samples(jnp.asarray(x), jnp.asarray(z))
         unbiased = method.learner.unbiased(belief).regression
         np.testing.assert_allclose(one_by_one.effect(0.0), rows.effect(0.0), rtol=1e-10)
+    np.testing.assert_allclose(belief.skew, 3 * ((decisions - decisions.mean(axis=0)) ** 3).sum(axis=0), rtol=1e-9)
     np.testing.assert_allclose(unbiased.effect, rows.effect(0.0), rtol=1e-6)
     for moments in (rows, one_by_one, belief):
         np.testing.assert_allclose(moments.data, samples.reshape(-1, 2).mean(axis=0), rtol=1e-12)

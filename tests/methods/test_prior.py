@@ -9,6 +9,7 @@ from scanning import regret, scan
 
 import performative as pf
 from performative.losses import Revenue
+from performative.methods.prior import CURVED
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -44,6 +45,24 @@ def test_what_the_user_knows_takes_the_place_of_the_prior():
         variances = np.asarray(state.prior.variances(method.learner, state.belief))
     np.testing.assert_allclose(np.diag(variances), [0.01, 0.04], rtol=1e-9)
     assert float(state.belief.effect[0, 1]) == 0.0
+
+
+@pytest.mark.parametrize(("samples", "outgrown"), [(2, False), (500, True)])
+def test_a_chord_says_little_of_the_slope_at_its_end(samples, outgrown):
+    """From 1 to 2 in a range of 1.5, in sizes of the datum: curvature leaves (0.7·2/3)² open at the end, noise r/(n/2)·(3/2)²."""
+    rows = np.random.default_rng(0).normal(2.0, 8.0, size=(2, 1, samples, 1))
+    method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), start=[1.0], samples=samples)
+    state = method.init(new_key(0))
+    for x, z in zip(([[1.0]], [[2.0]]), rows, strict=True):
+        state = method.tell(state, np.array(x), z)
+    with precise():
+        prior, belief = state.prior, state.belief
+        np.testing.assert_allclose(belief.skew, 0.0, atol=1e-12)
+        noise = float(prior.share(belief)) / (samples / 2) * 1.5**2
+        open_ends = {end: (CURVED * 2 * (1.5 - end) / 1.5) ** 2 for end in (1.5, 2.0)}
+        for end, curved in open_ends.items():
+            assert bool(prior.outgrown(belief, np.array([end]))) == (curved > noise)
+        assert (open_ends[2.0] > noise) == outgrown  # the middle of a chord has its slope, the end may not
 
 
 @pytest.mark.slow

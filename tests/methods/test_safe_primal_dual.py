@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scanning import scan
 
 import performative as pf
 from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
 from performative.methods.pace import ALLOWED, PACE, Allowance, middle, wide
-from performative.methods.safe_primal_dual import FIRST_RADIUS, SafePrimalDual
+from performative.methods.safe_primal_dual import FIRST_RADIUS, SMALLEST, SafePrimalDual
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
 
@@ -75,6 +76,28 @@ def test_a_step_goes_as_far_as_it_is_sure_to_pay():
     )
     assert 1.4 * FIRST_RADIUS * 6.0 < float(orders[0]) < 2.0
     assert 1.0 < float(prices[0]) <= 1.0 + (FIRST_RADIUS + 1e-9) * 1.5  # of the start
+
+
+@pytest.mark.slow
+def test_who_broke_promises_is_more_careful():
+    """With the smallest trust region the newsvendor orders what is sold however curved the world is, and no more."""
+    demand = 2.0 + 0.5 * np.random.default_rng(0).normal(size=(1, 50, 1))
+    method = pf.safe_apda(pf.problems.get("newsvendor").problem, start=[0.0], samples=50)
+    fresh = method.init(jax.random.key(0))
+    orders = [
+        float(method.tell(state, np.zeros((1, 1)), demand).decision[0])
+        for state in (fresh, changed(fresh, radius=jnp.asarray(SMALLEST)))
+    ]
+    assert SMALLEST * 6.0 < orders[1] < 0.7 * orders[0]
+
+
+def test_a_start_that_is_far_away_does_not_set_the_slope_for_good():
+    """A mean of √(1 + θ) on the way from 0 to −2/3: the chord's slope is 0.6 where the curve's is 0.87."""
+    case = pf.problems.get("square-root")
+    method = pf.safe_apda(case.problem, start=[0.0], samples=500)
+    runs = scan(method, case.environment, 150, runs=4)
+    np.testing.assert_allclose(runs.decisions[:, -1, 0], -2.0 / 3.0, atol=0.05)  # 0.06 to 0.09 off if nothing fades
+    assert np.all(np.asarray(runs.states.belief.deployments) < 145)  # of 150
 
 
 @pytest.mark.parametrize("most", [2.0, 30.0])

@@ -18,7 +18,7 @@ from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
 from performative.methods import pace
 from performative.methods.pace import ALLOWED, PACE, middle, wide
-from performative.methods.safe_primal_dual import EVERY
+from performative.methods.safe_primal_dual import EVERY, OUTGROWN
 from performative.numerics.precision import precise
 from performative.theory import paced
 
@@ -125,3 +125,16 @@ def test_bad_numbers_are_refused():
         theory.stay_excess_risk(1.0, 1.0, -1.0, 1.0)
     with pytest.raises(ValueError, match="length"):
         theory.unexplored(dimension=1, reach=1.0, length=0.0, relative=(1.0, 1.0))
+
+
+@few
+@given(st.lists(st.booleans(), min_size=EVERY - 1, max_size=EVERY - 1))
+def test_what_fades_in_the_first_rounds_leaves_half_and_adds_one_logarithm(fades):
+    """The two facts about fading that the proof of Theorem 3 uses, for any rounds in which it fades; the worst is all of them."""
+    for chosen in (fades, [True] * len(fades)):
+        weight, logs = 1.0, 0.0
+        for count, fading in enumerate(chosen, start=1):
+            share = 1.0 - OUTGROWN / weight if fading else 1.0
+            weight, logs = share * weight + 1.0, logs - math.log(share)
+            assert weight >= 0.5 * (count + 1)
+        assert logs <= math.log(paced.FIRST) + 1e-9

@@ -45,7 +45,7 @@ class JointMoments:
         """The moments of samples (n, k) that were all observed at one decision, so both scatters are zero."""
         (n, k), d = samples.shape, decision.shape[0]
         means = decision + jnp.zeros(d), jnp.mean(samples, axis=0)
-        return JointMoments(jnp.asarray(n * 1.0), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
+        return JointMoments(jnp.asarray(n, jnp.float64), *means, jnp.zeros((d, d)), jnp.zeros((k, d)))
 
     def with_samples(self, decision: Array, samples: Array) -> JointMoments:
         """The moments after n more samples (n, k) were observed at a decision."""

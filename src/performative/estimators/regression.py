@@ -45,11 +45,11 @@ WIDE = 1e8
 class Regression:
     """What was observed, and the effect that was last fitted to it.
 
-    `moments` are those of decisions and data, `spread` (k, k) is the scatter of the data around their mean, and `within` (k,) the
-    part of it around the means of the `deployments`, which has `degrees` of freedom. `effect`, `covariance` (k, k) of what it
-    leaves unexplained and `noise` (k,), the variances of that which is noise, are those of the last fit. `reservoir` holds
-    deployments (m, d + k), for losses that are not quadratic in the data. With `groups`, all but the reservoir are about
-    lifted data, of which there are 2k.
+    `moments` are those of decisions and data, `skew` (d,) is Σ(x − x̄)³ over the former, coordinate by coordinate, `spread` (k, k)
+    is the scatter of the data around their mean, and `within` (k,) the part of it around the means of the `deployments`, which
+    has `degrees` of freedom. `effect`, `covariance` (k, k) of what it leaves unexplained and `noise` (k,), the variances of that
+    which is noise, are those of the last fit. `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the
+    data. With `groups`, all but the reservoir are about lifted data, of which there are 2k.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -63,6 +63,7 @@ class Regression:
     """
 
     moments: JointMoments
+    skew: Array
     spread: Array
     within: Array
     deployments: Array
@@ -130,6 +131,7 @@ class Regression:
         covariance = (share[:, None] * left).T @ left
         return Regression(
             moments=jax.tree.map(jnp.asarray, moments),
+            skew=jnp.asarray(count * share @ (decisions - moments.decision) ** 3),
             spread=jnp.asarray(count * (share[:, None] * apart).T @ apart),
             within=jnp.zeros(k),
             deployments=jnp.asarray(count),
@@ -216,10 +218,11 @@ class LeastSquares:
         size = moments.data**2 + jnp.diag(spread) / n
         first = Regression(
             moments=moments,
+            skew=jnp.zeros(d),
             spread=spread,
             within=jnp.diag(spread),
             deployments=jnp.ones(()),
-            degrees=jnp.full((), n - 1.0),
+            degrees=jnp.asarray(n - 1.0, jnp.float64),
             effect=jnp.zeros((k, d)) if self.prior is None else jnp.asarray(self.prior),
             covariance=spread / n,
             noise=noise_of(jnp.diag(spread), jnp.full((), n - 1.0), size),
@@ -237,8 +240,8 @@ class LeastSquares:
             lifted = belief.groups.lifted(samples, predicted[samples.shape[1] :])
         if belief.reservoir is None:
             return self.recall(belief, decision, lifted)
-        faded = belief if self.memory is None else _faded(belief, self.fading(belief))
-        rows = reservoir.with_rows(belief.reservoir, faded.key, _rows(decision, samples), faded.count, faded.count)
+        old = belief if self.memory is None else faded(belief, self.fading(belief))
+        rows = reservoir.with_rows(belief.reservoir, old.key, _rows(decision, samples), old.count, old.count)
         return changed(self.recall(belief, decision, lifted), reservoir=rows)
 
     def recall(self, belief: Regression, decision: Array, samples: Array, count: Array | None = None) -> Regression:
@@ -249,16 +252,19 @@ class LeastSquares:
         rows = samples.shape[0]
         n = rows if count is None else count
         if self.memory is not None:
-            belief = _faded(belief, self.fading(belief))
+            belief = faded(belief, self.fading(belief))
         mean = jnp.mean(samples, axis=0)
         moved, weight = mean - belief.data, belief.count * n / (belief.count + n)
         spread, within = belief.spread + weight * moved[:, None] * moved, belief.within
         if rows > 1:
-            apart = samples - mean
-            spread, within = spread + apart.T @ apart, within + jnp.sum(apart * apart, axis=0)
+            around = samples - mean
+            spread, within = spread + around.T @ around, within + jnp.sum(around * around, axis=0)
+        apart, total = decision - belief.decision, belief.count + n
+        squares = weight * (belief.count - n) * apart**2 - 3.0 * n * jnp.diag(belief.moments.scatter)
         return changed(
             belief,
             moments=belief.moments.with_mean(decision, mean, n),
+            skew=belief.skew + apart * squares / total,
             spread=spread,
             within=within,
             deployments=belief.deployments + 1.0,
@@ -386,7 +392,7 @@ class LeastSquares:
         )
 
 
-def _faded(belief: Regression, share: Array | float) -> Regression:
+def faded(belief: Regression, share: Array | float) -> Regression:
     """The same estimates, resting on a share of the samples.
 
     The key is new, since the count stops growing and no longer tells the reservoir's draws apart.
@@ -397,6 +403,7 @@ def _faded(belief: Regression, share: Array | float) -> Regression:
         moments=changed(
             moments, count=share * moments.count, scatter=share * moments.scatter, cross=share * moments.cross
         ),
+        skew=share * belief.skew,
         spread=share * belief.spread,
         within=share * belief.within,
         deployments=share * belief.deployments,

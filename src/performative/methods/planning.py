@@ -31,9 +31,11 @@ PESSIMISM = 0.6
 """How many standard errors a step must be worth."""
 NEAR = 0.003
 """Steps shorter than this share of the range are too short to need evidence."""
-SURELY, BENT = 2.0, 4.0
+FIRST_RADIUS = 0.12
+"""The first trust region: how far θ may move in one plan, as a share of the range."""
+SURELY, BENT = 2.0, 2.0
 """How many standard errors a farther step must be better than none, and by how much the mean of a datum may be off a line across
-the range, in multiples of its size."""
+the range, in multiples of its size, as long as the trust region is the first one."""
 FARTHER = (0.0, 0.06, 0.13, 0.22, 0.35, 0.6, 1.0)
 """How much farther is tried, from the trust region to the whole range."""
 ITERATIONS = 80
@@ -46,7 +48,7 @@ SIZES = (0.17, 0.33, 0.67, 1.0)
 """The lengths of probes that are tried, as shares of the longest."""
 TAUGHT = 0.1
 """How much the first probes teach in all directions together, in multiples of what the prior knows of the weakest effects."""
-SHORT, WIDE, LONG = 0.005, 0.1, 0.25
+SHORT, WIDE, LONG = 0.015, 0.1, 0.25
 """The longest probe in the first rounds, from where samples are many to where noise is all, and ever: shares of the range."""
 WORTH = 0.5
 """What a probe is worth, as a share of what it takes off the cost of not knowing: that cost falls by itself as well."""
@@ -149,7 +151,9 @@ class Planner:
         safe = jax.vmap(lambda x: pull(problem, x))(tries)
         over = jax.vmap(now.over_start)(safe)
         far = radii > radius
-        bent = jnp.where(far, BENT * jax.vmap(now.bent, (0, None))(safe, self.widths), 0.0)
+        # A trust region that shrinks has seen promises broken: the world is more curved than it seemed.
+        most = BENT * (FIRST_RADIUS / radius) ** 2
+        bent = jnp.where(far, most * jax.vmap(now.bent, (0, None))(safe, self.widths), 0.0)
         sure = over.value + SURELY * jnp.hypot(over.largest, bent) < 0.0
         likely = over.value + PESSIMISM * jnp.hypot(over.error, bent)
         chosen = jnp.argmin(jnp.where(far & ~sure, jnp.inf, likely))

@@ -19,9 +19,9 @@ from performative.budget import Budget, Ledger
 from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
-from performative.estimators.regression import LeastSquares, Regression
+from performative.estimators.regression import LeastSquares, Regression, faded
 from performative.methods.pace import Allowance, middle, wide
-from performative.methods.planning import PESSIMISM, Model, Planner, mean_loss_error
+from performative.methods.planning import FIRST_RADIUS, PESSIMISM, Model, Planner, mean_loss_error
 from performative.methods.prior import Prior
 from performative.methods.protocol import checked
 from performative.methods.stakes import Limits, Stakes
@@ -34,11 +34,13 @@ from performative.problem import Problem
 from performative.reasons import Explanation, Plan, explained
 from performative.safety import PreparedSafety
 
-FIRST_RADIUS, SMALLEST, LARGEST = 0.12, 0.01, 0.2
-"""The trust region: how far θ may move in one plan, as shares of the range."""
+SMALLEST, LARGEST = 0.01, 0.2
+"""The limits of the trust region, which begins as `planning.FIRST_RADIUS`, as shares of the range."""
 GROWTH, SHRINKING = 2.0, 0.5
 KEPT, BROKEN = 0.25, 0.75
 """A promise is kept if no more than this share of the promised gain is missing, and broken if more than that is."""
+OUTGROWN = 0.5
+"""How much of one deployment's worth each new one takes off the old ones, where these are too far away."""
 STARTS = 4
 """How many random signs probes are sought from."""
 EVERY = 256
@@ -79,7 +81,7 @@ class SafeState:
     `probes` (b, d) are deployed for the next `repeats` rounds, and θ_t afterward. `deployed` is what was deployed last, `radius`
     the trust region, `expected` the predicted risk of the next deployment, `promised` by how much that is lower than the last
     one's, and `error` the standard error of its mean loss. `explored` is what probes since round EVERY were charged
-    (`pace.Allowance`).
+    (`pace.Allowance`), and `outgrown` says whether old deployments are too far away to count in full.
     """
 
     round: Array
@@ -95,6 +97,7 @@ class SafeState:
     promised: Array
     error: Array
     explored: Array
+    outgrown: Array
     ledger: Ledger
     reasons: Reasons
 
@@ -138,6 +141,7 @@ class SafePrimalDual:
             promised=zero,
             error=zero,
             explored=zero,
+            outgrown=no,
             ledger=Ledger.empty(self.problem.d),
             reasons=Reasons(gain=zero, price=zero, worth=zero, limited=no, held=no, spent=zero, due=no),
         )
@@ -250,6 +254,8 @@ class SafePrimalDual:
                 state = self._opened(changed(state, belief=belief), decision, rows, rows)
                 belief = state.belief
             else:
+                less = 1.0 - OUTGROWN / jnp.maximum(belief.deployments, 1.0)
+                belief = faded(belief, jnp.where(state.outgrown, less, 1.0))
                 belief = self.learner.update(belief, decision, rows)
         losses = jax.vmap(self.problem.loss, (None, 0))(decisions[0], samples[0])
         error = jnp.maximum(state.error, jnp.sqrt(jnp.var(losses) / samples.shape[1]))
@@ -306,6 +312,7 @@ class SafePrimalDual:
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
             explored=probing.explored,
+            outgrown=(state.round < EVERY) & state.prior.outgrown(belief, theta),
             reasons=Reasons(
                 gain=jnp.where(wanted, -reach.over.value, 0.0),
                 price=probing.price,

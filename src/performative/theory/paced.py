@@ -89,8 +89,8 @@ def safe_regret(
     256Δ + Δ(N + H) + C u₊√T + Σ_{256≤t≤T} ((12/γ + 1/(2u₋)) K²b_t p_t + 86 k K²s p_t/γ) + 6Σε_t²/γ, at most TΔ, where
 
     N = 16 d ln(16X²/(h r₋))/h with h = min(2, ρ²/(c r₊√T)) bounds the rounds of wide probes,
-    p_t = √2(1 + X²)max(1, r₋/λ₋)B/√t + 2/t, with B from `unexplored`, what is not known,
-    √b_t = √(tr Σ (1 + ln t + d ln(1 + tX²/(dλ₋)))) + √λ₊ ‖A − A₀‖.
+    p_t = √2(1 + X²)max(1, r₋/λ₋)B/√t + 4/t, with B from `unexplored`, what is not known,
+    √b_t = √(tr Σ (1 + ln t + (d + 1) ln 256 + d ln(1 + tX²/(dλ₋)))) + √λ₊ ‖A − A₀‖.
 
     `data` is k, how many numbers a sample has, `ridge` is (λ₋, λ₊), between which the noise of a deployment over the variances
     of the prior stays, `noise` is s, at most which the former is estimated, its misfit included, `unit` is (u₋, u₊), between
@@ -102,7 +102,7 @@ def safe_regret(
     >>> names = dict(gain=3.0, convexity=6.0, risk_range=0.75, trace=1.0, dimension=1, data=1, reach=1.0, length=0.5)
     >>> belief = dict(relative=(0.4, 0.5), ridge=(0.2, 0.5), noise=1.1, unit=(2.0, 3.0), distance=2.0)
     >>> [f"{pf.theory.safe_regret(rounds, **names, **belief):.1e}" for rounds in (10**6, 10**18)]
-    ['7.5e+05', '1.4e+17']
+    ['7.5e+05', '1.5e+17']
     """
     rounds, d = whole("rounds", rounds, 1), whole("dimension", dimension, 1)
     require_nonnegative(gain=gain, trace=trace, noise=noise, distance=distance, residuals=residuals, held=held)
@@ -121,9 +121,9 @@ def safe_regret(
     h = min(2.0, length**2 / (pace * high * root))
     wide = 16 * d * max(math.log(16 * reach**2 / (h * low)), 0.0) / h
     # b_t grows, and 1/√t and 1/t sum to at most 2√T and 1 + ln T.
-    logs = 1 + math.log(rounds) + d * math.log1p(rounds * reach**2 / (d * least))
+    logs = 1 + math.log(rounds) + (d + 1) * math.log(FIRST) + d * math.log1p(rounds * reach**2 / (d * least))
     spread = (math.sqrt(trace * logs) + math.sqrt(most) * distance) ** 2
-    unknown = math.sqrt(8) * (1 + reach**2) * max(1.0, low / least) * bound * root + 2 * (1 + math.log(rounds))
+    unknown = math.sqrt(8) * (1 + reach**2) * max(1.0, low / least) * bound * root + 4 * (1 + math.log(rounds))
     errors = gain**2 * ((12 / gamma + 0.5 / small) * spread + 86 * data * noise / gamma) * unknown
     later = risk_range * (FIRST + wide + held) + allowed * large * root + errors + 6 * residuals / gamma
     return float(np.minimum(worst, later))
