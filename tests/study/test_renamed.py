@@ -6,6 +6,8 @@ from described import SPEC
 from market import market_problem
 
 import performative as pf
+from performative.errors import StudyError
+from performative.study import log
 from performative.study.renamed import is_earlier_safe_apda, present_identity, present_spec, stored_names
 from performative.study.spec import describe
 
@@ -42,3 +44,13 @@ def test_a_study_of_safe_apda_with_its_new_options_opens_and_verifies(tmp_path):
         assert study.verify().told == 1
     with pytest.raises(pf.OtherMethod, match=r"method\.budget\.multiple: stored inf, but got 1\.0"):
         pf.Study.open(tmp_path / "studies.db", "eu", method())
+
+
+def test_a_study_whose_states_have_other_parts_cannot_continue(tmp_path, monkeypatch):
+    path, method = tmp_path / "studies.db", pf.safe_apda(market_problem())
+    with pf.Study.create(path, "eu", method) as study:
+        study.tell(study.ask(), np.ones((1, 1, 2)))
+    stored = log.unpacked
+    monkeypatch.setattr(log, "unpacked", lambda state: (stored(state)[0], [*stored(state)[1], ".new"]))
+    with pytest.raises(StudyError, match="another version of performative, whose states have other parts"):
+        pf.Study.open(path, "eu", method)

@@ -121,6 +121,9 @@ class Log:
                     if leaf_names(like) == names:
                         break
             else:
-                raise StudyError(f"the stored state has the leaves {names}, which the method's states never have")
+                raise StudyError(
+                    "the study was last told data by another version of performative, whose states have other parts, and cannot "
+                    "continue; export the data with that version, and give them to a new study as `history`"
+                )
         self._like = like
         return like
