@@ -42,6 +42,7 @@ PARTS = {
     "pessimism": Part({"PESSIMISM": 0.0}),
     "the trust region": Part({"FIRST_RADIUS": 1.0, "SMALLEST": 1.0, "LARGEST": 1.0}),
     "steps beyond it": Part({"BENT": 1e9}),
+    "fading of far deployments": Part({"CURVED": 0.0}),
     "probes": Part(options={"exploration": 1e-9}),
     "the price of probes": Part({"WORTH": 1e6}),
     "the least curvature": Part({"FLATTEST": 1e-6}),

@@ -12,10 +12,12 @@ from scanning import regret, scan
 import performative as pf
 from performative.estimators.known import Numbers, Rows
 from performative.estimators.moments import JointMoments
+from performative.estimators.prediction import Prediction
 from performative.estimators.regression import Regression
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
 from performative.numerics.randomness import new_key
+from performative.shifts import apply_effect
 
 
 @pytest.fixture(scope="module")
@@ -311,3 +313,18 @@ def test_the_unit_of_a_coordinate_does_not_change_the_line_of_a_log(unit):
     expected = np.asarray(Regression.of(decisions, samples, weights, None).effect)
     measured = np.asarray(Regression.of(decisions * [1.0, unit], samples, weights, None).effect) * [1.0, unit]
     np.testing.assert_allclose(measured, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [700.0, 5000.0])
+def test_curvature_is_computed_from_some_of_the_rows_that_are_filled(count):
+    """Of z⁴/12 over a length h at z = ±1: z² + h²/6. Rows that are not filled, here 100, would change it."""
+
+    def fourth_power(theta, z):
+        return z[0] ** 4 / 12.0 + theta[0]
+
+    rows = np.where(np.arange(2000) < count, np.resize([1.0, -1.0], 2000), 100.0)[:, None]
+    belief = Regression.of(np.zeros((2000, 1)), rows, np.ones(2000), reservoir=2000)
+    with precise():
+        belief = changed(belief, moments=changed(belief.moments, count=jnp.asarray(count)))
+        found = Prediction(fourth_power, apply_effect).curvature(belief, belief.effect, jnp.zeros(1), jnp.full(1, 0.1))
+    np.testing.assert_allclose(found, 1.0 + 0.01 / 6.0, rtol=1e-9)

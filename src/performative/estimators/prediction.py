@@ -15,6 +15,9 @@ from performative.numerics.randomness import standard_normal
 from performative.problem import Loss, LossInData
 from performative.shifts import Shift
 
+THINNED = 250
+"""About how many rows of a reservoir curvature is computed from: it takes many sums over them, and is only a correction."""
+
 
 class Outlook(NamedTuple):
     """What is predicted at a decision: its risk, E ∂ℓ/∂z (k,) and E (∂ℓ/∂z)² (k,).
@@ -84,6 +87,7 @@ class Prediction:
             if pattern.colors == 0:
                 return jnp.zeros_like(lengths)
             return jnp.diag(jax.hessian(self.loss, 1)(theta, belief.data))
+        belief = _thinned(belief)
         steps = jnp.diag(jnp.maximum(lengths, 1e-150))
         offsets = jnp.concatenate([jnp.zeros_like(lengths)[None], steps, -steps])
         # One after another: side by side, they would take the memory of 2k reservoirs.
@@ -152,6 +156,14 @@ class Prediction:
     def pattern(self, width: int, dimension: int) -> Pattern | None:
         """The covariances that matter to a loss quadratic in samples of `width` numbers; None for any other loss."""
         return hessian_pattern(LossInData(self.loss), width, jnp.zeros(dimension))
+
+
+def _thinned(belief: Regression) -> Regression:
+    """The regression with one row in so many of its reservoir; which rows are filled follows from the count."""
+    assert belief.reservoir is not None
+    every = max(1, belief.reservoir.shape[0] // THINNED)
+    moments = changed(belief.moments, count=jnp.ceil(belief.count / every))
+    return changed(belief, reservoir=belief.reservoir[::every], moments=moments)
 
 
 def mean_variance(weights: Array, each: Array) -> Array:
