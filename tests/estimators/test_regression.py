@@ -315,16 +315,45 @@ def test_the_unit_of_a_coordinate_does_not_change_the_line_of_a_log(unit):
     np.testing.assert_allclose(measured, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("count", [700.0, 5000.0])
-def test_curvature_is_computed_from_some_of_the_rows_that_are_filled(count):
-    """Of z⁴/12 over a length h at z = ±1: z² + h²/6. Rows that are not filled, here 100, would change it."""
+@pytest.mark.parametrize("filled", [700.0, 2000.0])
+def test_curvature_is_computed_from_some_of_the_rows_that_are_filled(filled):
+    """Of z⁴/12 over a length h: z² + h²/6, half of the rows being 0 and half 2, in turn. Others, here 100, would change it."""
 
     def fourth_power(theta, z):
         return z[0] ** 4 / 12.0 + theta[0]
 
-    rows = np.where(np.arange(2000) < count, np.resize([1.0, -1.0], 2000), 100.0)[:, None]
+    rows = np.where(np.arange(2000) < filled, np.resize([0.0, 2.0], 2000), 100.0)[:, None]
     belief = Regression.of(np.zeros((2000, 1)), rows, np.ones(2000), reservoir=2000)
     with precise():
-        belief = changed(belief, moments=changed(belief.moments, count=jnp.asarray(count)))
+        belief = changed(belief, filled=jnp.asarray(filled))
         found = Prediction(fourth_power, apply_effect).curvature(belief, belief.effect, jnp.zeros(1), jnp.full(1, 0.1))
-    np.testing.assert_allclose(found, 1.0 + 0.01 / 6.0, rtol=1e-9)
+    np.testing.assert_allclose(found, 2.0, rtol=0.25)  # 1/√n of 80 places at random is 0.11
+
+
+def test_rows_that_fade_keep_their_places_while_there_is_room():
+    """Ten deployments of two samples, with old ones fading: a reservoir of 30 holds all 20 rows."""
+    random = np.random.default_rng(0)
+    method = pf.safe_apda(pf.problems.get("newsvendor").problem, start=[1.0], samples=2, reservoir=30)
+    z = random.normal(2.0, 0.5, size=(10, 1, 2, 1))
+    state = method.init(new_key(0))
+    for t in range(10):
+        state = changed(method.tell(state, np.array([[1.0 + 0.1 * t]]), z[t]), outgrown=jnp.asarray(t > 2))
+    assert float(state.belief.filled) == 20.0
+    assert float(state.belief.count) < 20.0
+    np.testing.assert_allclose(np.sort(state.belief.reservoir[:20, 1]), np.sort(z.ravel()))
+
+
+def test_a_datum_that_is_always_zero_changes_no_probe():
+    """What it teaches has a derivative; with two prices, probes are not all on one line because of it."""
+    with precise():
+        known = Rows(
+            jnp.zeros((2, 2)),
+            jnp.stack([0.1 * jnp.eye(2), jnp.zeros((2, 2))]),
+            jnp.array([0.1, 1e-200]),
+            jnp.stack([jnp.ones(2), jnp.zeros(2)]),
+            jnp.eye(2),
+            jnp.eye(2),
+        )
+        slope = jax.grad(lambda along: known.taught(along, jnp.ones(2), jnp.eye(2)))(jnp.array([0.1, 0.2]))
+    assert np.all(np.isfinite(slope))
+    assert np.all(np.asarray(slope) > 0)

@@ -8,8 +8,8 @@ from playing import EFFECT, small
 from scanning import regret, scan
 
 import performative as pf
+from performative.estimators.regression import Regression
 from performative.losses import Revenue
-from performative.methods.prior import CURVED
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -47,22 +47,46 @@ def test_what_the_user_knows_takes_the_place_of_the_prior():
     assert float(state.belief.effect[0, 1]) == 0.0
 
 
-@pytest.mark.parametrize(("samples", "outgrown"), [(2, False), (500, True)])
-def test_a_chord_says_little_of_the_slope_at_its_end(samples, outgrown):
-    """From 1 to 2 in a range of 1.5, in sizes of the datum: curvature leaves (0.7·2/3)² open at the end, noise r/(n/2)·(3/2)²."""
-    rows = np.random.default_rng(0).normal(2.0, 8.0, size=(2, 1, samples, 1))
-    method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0])), start=[1.0], samples=samples)
+def outgrown(samples, decisions, theta, box):
+    """Whether a regression on samples of mean 2 − x₁² at these decisions is outgrown at θ."""
+    random, d = np.random.default_rng(0), len(theta)
+    method = pf.safe_apda(pf.Problem(Revenue(), box), start=decisions[0], samples=samples)
     state = method.init(new_key(0))
-    for x, z in zip(([[1.0]], [[2.0]]), rows, strict=True):
-        state = method.tell(state, np.array(x), z)
+    for x in decisions:
+        rows = 2.0 - x[0] ** 2 + random.normal(size=(1, samples, d))
+        state = method.tell(state, np.array([x]), rows)
     with precise():
-        prior, belief = state.prior, state.belief
-        np.testing.assert_allclose(belief.skew, 0.0, atol=1e-12)
-        noise = float(prior.share(belief)) / (samples / 2) * 1.5**2
-        open_ends = {end: (CURVED * 2 * (1.5 - end) / 1.5) ** 2 for end in (1.5, 2.0)}
-        for end, curved in open_ends.items():
-            assert bool(prior.outgrown(belief, np.array([end]))) == (curved > noise)
-        assert (open_ends[2.0] > noise) == outgrown  # the middle of a chord has its slope, the end may not
+        fit = method.learner.fit(state.belief, state.prior.variances(method.learner, state.belief))
+        return bool(state.prior.outgrown(fit.regression, fit.known, np.asarray(theta)))
+
+
+def test_a_chord_says_little_of_the_slope_at_its_end():
+    """Its middle has its slope; the end may not, once noise is small against that. One cluster at the end says it all."""
+    chord, box = [[0.6], [1.0]], pf.Box([0.0], [5.0])
+    assert outgrown(5_000, chord, [1.0], box)
+    assert not outgrown(5_000, chord, [0.8], box)
+    assert not outgrown(20, chord, [1.0], box)
+    assert not outgrown(5_000, [[0.98], [1.02], [1.0]], [1.0], box)
+
+
+def test_the_slope_of_a_line_is_off_by_the_third_moments():
+    """z = x² without noise at decisions that are not symmetric: the error of least squares is that of the formula."""
+    x = np.array([0.0, 0.9, 1.0, 1.3])
+    slope = np.polyfit(x, x**2, 1)[0]
+    apart = x - x.mean()
+    off = (apart**3).sum() / (apart**2).sum() + 2 * (x.mean() - 1.2)
+    np.testing.assert_allclose(slope - 2 * 1.2, off, rtol=1e-12)
+    with precise():
+        belief = Regression.of(x[:, None], (x**2)[:, None], np.ones(4), reservoir=None)
+    np.testing.assert_allclose(belief.skew, (apart**3).sum(), rtol=1e-12)
+
+
+def test_decisions_on_one_line_and_fixed_coordinates_are_no_reason_to_fade_or_not_to():
+    """On one line in two dimensions neither slope is known; a coordinate that cannot vary changes nothing."""
+    line = [[0.6 + 0.1 * step, 0.6 + 0.1 * step] for step in range(5)]
+    assert not outgrown(200, line, line[-1], pf.Box([0.0, 0.0], [5.0, 5.0]))
+    fixed = [[0.6, 0.5], [1.0, 0.5]]
+    assert outgrown(5_000, fixed, fixed[-1], pf.Box([0.0, 0.4], [5.0, 0.6]))
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
 from performative.methods import pace
 from performative.methods.pace import ALLOWED, PACE, middle, wide
-from performative.methods.safe_primal_dual import EVERY, OUTGROWN
+from performative.methods.safe_primal_dual import EVERY, FADES
 from performative.numerics.precision import precise
 from performative.theory import paced
 
@@ -134,7 +134,7 @@ def test_what_fades_in_the_first_rounds_leaves_half_and_adds_one_logarithm(fades
     for chosen in (fades, [True] * len(fades)):
         weight, logs = 1.0, 0.0
         for count, fading in enumerate(chosen, start=1):
-            share = 1.0 - OUTGROWN / weight if fading else 1.0
+            share = 1.0 - FADES / weight if fading else 1.0
             weight, logs = share * weight + 1.0, logs - math.log(share)
             assert weight >= 0.5 * (count + 1)
         assert logs <= math.log(paced.FIRST) + 1e-9

@@ -75,7 +75,8 @@ class Rows:
         """By how much a deployment there lowers the trace of `inverse` times `total`."""
         stretched = self.covariance @ along
         gain = jnp.sum(stretched * (stretched @ inverse), axis=1)
-        return jnp.sum(slope**2 * gain / (self.noise + stretched @ along))
+        # The derivative squares this, which must not vanish for a datum that is always 0.
+        return jnp.sum(slope**2 * gain / jnp.maximum(self.noise + stretched @ along, 1e-140))
 
     def noisy(self, slope: Array) -> Array:
         """The variance of the noise in the sum of the rows, each times its slope."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from performative.estimators.regression import LeastSquares, Regression
@@ -139,7 +140,7 @@ class Prediction:
     def weights(belief: Regression) -> Array:
         """Of the rows of the reservoir: those that are filled, alike."""
         assert belief.reservoir is not None
-        filled = (jnp.arange(belief.reservoir.shape[0]) < belief.count).astype(jnp.float64)
+        filled = (jnp.arange(belief.reservoir.shape[0]) < belief.filled).astype(jnp.float64)
         return filled / jnp.sum(filled)
 
     def losses(self, belief: Regression, theta: Array, draws: int) -> Array:
@@ -159,11 +160,14 @@ class Prediction:
 
 
 def _thinned(belief: Regression) -> Regression:
-    """The regression with one row in so many of its reservoir; which rows are filled follows from the count."""
+    """The regression with one row in so many of its reservoir, at random places, since rows may come in an order."""
     assert belief.reservoir is not None
-    every = max(1, belief.reservoir.shape[0] // THINNED)
-    moments = changed(belief.moments, count=jnp.ceil(belief.count / every))
-    return changed(belief, reservoir=belief.reservoir[::every], moments=moments)
+    size = belief.reservoir.shape[0]
+    every = max(1, size // THINNED)
+    places = np.arange(0, size, every)
+    places[1:] += np.random.default_rng(0).integers(0, every, len(places) - 1)
+    places = np.minimum(places, size - 1)
+    return changed(belief, reservoir=belief.reservoir[places], filled=jnp.sum(places < belief.filled))
 
 
 def mean_variance(weights: Array, each: Array) -> Array:

@@ -27,18 +27,19 @@ def recalled(learner: LeastSquares, belief: Regression, past: Past) -> Regressio
     after, _ = lax.scan(recall, first, (decisions[1:], means[1:], counts[1:]))
     share = after.count / jnp.sum(counts)  # below 1 where old data fade
     scatter = share * jnp.asarray(past.scatter)
-    return changed(
+    after = changed(
         after,
         spread=after.spread + scatter,
         within=after.within + jnp.diag(scatter),
         degrees=share * jnp.asarray(past.degrees),
-        reservoir=None if belief.reservoir is None else _sample(learner, belief, past),
     )
+    return after if belief.reservoir is None else _with_sample(learner, after, past)
 
 
-def _sample(learner: LeastSquares, belief: Regression, past: Past) -> Array:
-    """A reservoir of past rows, the latest ones where old data fade."""
+def _with_sample(learner: LeastSquares, belief: Regression, past: Past) -> Regression:
+    """The regression with a reservoir of past rows, the latest ones where old data fade."""
     assert past.rows is not None
     rows = jnp.concatenate([jnp.asarray(part) for part in past.rows], axis=1)
     latest = rows if learner.memory is None else rows[-2 * learner.reservoir :]
-    return reservoir.first_rows(belief.key, latest, learner.reservoir)
+    filled = jnp.asarray(min(len(latest), learner.reservoir), jnp.float64)
+    return changed(belief, reservoir=reservoir.first_rows(belief.key, latest, learner.reservoir), filled=filled)

@@ -49,7 +49,7 @@ class Regression:
     is the scatter of the data around their mean, and `within` (k,) the part of it around the means of the `deployments`, which
     has `degrees` of freedom. `effect`, `covariance` (k, k) of what it leaves unexplained and `noise` (k,), the variances of that
     which is noise, are those of the last fit. `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the
-    data. With `groups`, all but the reservoir are about lifted data, of which there are 2k.
+    data, in the first `filled` of its rows. With `groups`, all but the reservoir are about lifted data, of which there are 2k.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -72,6 +72,7 @@ class Regression:
     covariance: Array
     noise: Array
     reservoir: Array | None
+    filled: Array
     groups: Groups | None
     key: Array
 
@@ -124,9 +125,10 @@ class Regression:
         largest = np.max(decisions**2, axis=0)
         effect = moments.effect(1e-9 * np.maximum(np.diag(moments.scatter), 1e-9 * np.where(largest > 0, largest, 1.0)))
         apart, left = samples - moments.data, moments.residuals(decisions, samples, effect)
-        kept = None
+        kept, filled = None, 0
         if reservoir is not None:
-            rows = np.concatenate([decisions, samples], axis=1)[-max(1, min(reservoir, int(count))) :]
+            filled = max(1, min(reservoir, int(count)))
+            rows = np.concatenate([decisions, samples], axis=1)[-filled:]
             kept = jnp.asarray(np.resize(rows, (reservoir, d + k)))
         covariance = (share[:, None] * left).T @ left
         return Regression(
@@ -140,6 +142,7 @@ class Regression:
             covariance=jnp.asarray(covariance),
             noise=jnp.asarray(np.diag(covariance)),
             reservoir=kept,
+            filled=jnp.asarray(float(filled)),
             groups=None,
             key=new_key(0),
         )
@@ -227,6 +230,7 @@ class LeastSquares:
             covariance=spread / n,
             noise=noise_of(jnp.diag(spread), jnp.full((), n - 1.0), size),
             reservoir=reservoir.first_rows(belief.key, rows, self.reservoir) if with_reservoir else None,
+            filled=jnp.asarray(min(n, self.reservoir), jnp.float64),
             groups=groups,
             key=belief.key,
         )
@@ -241,8 +245,10 @@ class LeastSquares:
         if belief.reservoir is None:
             return self.recall(belief, decision, lifted)
         old = belief if self.memory is None else faded(belief, self.fading(belief))
-        rows = reservoir.with_rows(belief.reservoir, old.key, _rows(decision, samples), old.count, old.count)
-        return changed(self.recall(belief, decision, lifted), reservoir=rows)
+        rows = _rows(decision, samples)
+        kept = reservoir.with_rows(belief.reservoir, old.key, rows, old.count, old.count, belief.filled)
+        filled = jnp.minimum(belief.filled + len(rows), self.reservoir)
+        return changed(self.recall(belief, decision, lifted), reservoir=kept, filled=filled)
 
     def recall(self, belief: Regression, decision: Array, samples: Array, count: Array | None = None) -> Regression:
         """The regression after a deployment of (lifted) samples; the reservoir stays, too.

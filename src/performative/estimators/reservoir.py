@@ -12,18 +12,21 @@ def first_rows(key: Array, rows: Array, size: int) -> Array:
     return jnp.resize(jax.random.permutation(key, rows), (size, rows.shape[1]))
 
 
-def with_rows(reservoir: Array, key: Array, rows: Array, count: Array, first_draw: Array) -> Array:
+def with_rows(
+    reservoir: Array, key: Array, rows: Array, count: Array, first_draw: Array, filled: Array | None = None
+) -> Array:
     """The reservoir after new rows (n, k), where `count` rows have been observed before (Vitter 1985).
 
-    Row number i of all takes place i while there is room, and a uniform place among i afterward. The first of the new rows uses
-    draw number `first_draw` of the key, and each row after it the next.
+    Row number i of all takes place i while there is room, and a uniform place among i afterward. Where old rows count less than
+    one each, so many places are `filled` all the same. The first of the new rows uses draw number `first_draw` of the key, and
+    each row after it the next.
     """
     size = reservoir.shape[0]
 
     def put(index: Array, reservoir: Array) -> Array:
-        before = count + index
+        before, taken = count + index, (count if filled is None else filled) + index
         draw = jax.random.uniform(jax.random.fold_in(key, (first_draw + index).astype(jnp.int64)))
-        place = jnp.where(before < size, before, jnp.floor(draw * (before + 1.0))).astype(jnp.int64)
+        place = jnp.where(taken < size, taken, jnp.floor(draw * jnp.maximum(before + 1.0, size))).astype(jnp.int64)
         return jnp.where((jnp.arange(size) == place)[:, None], rows[index], reservoir)
 
     if rows.shape[0] == 1:

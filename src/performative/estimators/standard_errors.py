@@ -75,8 +75,7 @@ def _estimated(
     at_decision, at_reference = (prediction.losses(belief, theta, draws) for theta in (decision, reference))
     count, filled = belief.count, jnp.ones(at_decision.shape, bool)
     if belief.reservoir is not None:
-        size = belief.reservoir.shape[0]
-        count, filled = jnp.minimum(belief.count, size), jnp.arange(size) < belief.count
+        count, filled = belief.filled, jnp.arange(len(belief.reservoir)) < belief.filled
     results: list[Array] = []
     for value, losses in ((risk, at_decision), (gain, at_reference - at_decision)):
         variance = errors.variance(jax.grad(value)(effect))  # due to the effect

@@ -123,7 +123,7 @@ class Model(NamedTuple):
 def mean_loss_error(prediction: Prediction, fit: Fit, theta: Array, there: Outlook, samples: int) -> Array:
     """The standard error of the mean loss of a deployment of θ, `there`, less what is predicted from finitely many samples."""
     belief = fit.regression
-    rows = jnp.inf if belief.reservoir is None else jnp.minimum(belief.count, belief.reservoir.shape[0])
+    rows = jnp.inf if belief.reservoir is None else belief.filled
     spread = prediction.loss_variance(belief, theta, there) * (1.0 / samples + 1.0 / rows)
     least = 1e-6 * jnp.sum(there.slope**2 * belief.noise) / samples
     return jnp.sqrt(fit.misfit * jnp.maximum(spread, least))

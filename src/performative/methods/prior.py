@@ -20,7 +20,7 @@ OWN, OTHERS = 1.0, 0.6
 """By how much the mean of a datum may change across a coordinate's range, in multiples of its size: the coordinate that the loss
 weighs it with (any, where it weighs it with none in particular), and the others. One standard deviation of the prior."""
 CURVED = 0.7
-"""By how much it may be off a line, times the square of the distance in widths, in multiples of its size. One deviation."""
+"""By how much the mean of a datum may be off a line, in multiples of its size, times the square of the distance in widths."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
 MOST = 1e6
@@ -107,20 +107,23 @@ class Prior:
         bend = jnp.where(self.bend > 0, self.bend, _bend(self.mixed, belief))
         return changed(self, squares=jnp.maximum(first, seen), bend=bend)
 
-    def outgrown(self, belief: Regression, theta: Array) -> Array:
-        """Whether curvature leaves more open about the slope at θ than noise does, since deployments were far away.
+    def outgrown(self, belief: Regression, known: Rows | Numbers, theta: Array) -> Array:
+        """Whether curvature leaves more open about the slope at θ than what is known of the effect, as deployments were far away.
 
         If the mean of a datum is off a line by cu², u in widths, the slope of the least-squares line is off that at θ by
-        c(Σ(x − x̄)³/Σ(x − x̄)² + 2(x̄ − θ)), in each coordinate: a chord has the slope of its middle.
+        c(Σ(x − x̄)³/Σ(x − x̄)² + 2(x̄ − θ)), where coordinates vary independently: a chord has the slope of its middle.
+        Coordinates that never varied do not count.
         """
         squares = jnp.diag(belief.moments.scatter) / self.widths**2
         seen = squares > 0.0
-        safe = jnp.where(seen, squares, 1.0)
-        off = belief.skew / (self.widths**3 * safe) + 2.0 * (belief.decision - theta) / self.widths
-        noise = jnp.where(seen, self.share(belief) / safe, jnp.inf)
-        return jnp.sum((CURVED * off) ** 2) > jnp.sum(noise)
+        skew = belief.skew / (self.widths**3 * jnp.where(seen, squares, 1.0))
+        off = CURVED * (skew + 2.0 * (belief.decision - theta) / self.widths)
+        size = belief.size
+        shares = known.variances(self.widths) / jnp.where(size > 0, size, 1.0)[:, None]
+        unknown = jnp.sum(jnp.where((size > 0)[:, None], shares, 0.0), axis=0) / jnp.maximum(jnp.sum(size > 0), 1)
+        return jnp.sum(jnp.where(seen, off**2, 0.0)) > jnp.sum(jnp.where(seen, unknown, 0.0))
 
-    def share(self, belief: Regression) -> Array:
+    def relative_noise(self, belief: Regression) -> Array:
         """The variance of a sample's noise over the mean square of its datum, on average."""
         size = belief.size
         share = jnp.where(size > 0, belief.noise / jnp.where(size > 0, size, 1.0), 0.0)
@@ -128,7 +131,7 @@ class Prior:
 
     def relative(self, belief: Regression, samples: int) -> Array:
         """The noise of a deployment over the weakest effects that are expected across the range, both squared, on average."""
-        return self.share(belief) / (samples * self.squares[1])
+        return self.relative_noise(belief) / (samples * self.squares[1])
 
 
 def _bend(mixed: Array, belief: Regression) -> Array:

@@ -39,8 +39,8 @@ SMALLEST, LARGEST = 0.01, 0.2
 GROWTH, SHRINKING = 2.0, 0.5
 KEPT, BROKEN = 0.25, 0.75
 """A promise is kept if no more than this share of the promised gain is missing, and broken if more than that is."""
-OUTGROWN = 0.5
-"""How much of one deployment's worth each new one takes off the old ones, where these are too far away."""
+FADES = 0.5
+"""How much of one deployment's worth each new one takes off the old ones, where these are outgrown."""
 STARTS = 4
 """How many random signs probes are sought from."""
 EVERY = 256
@@ -254,7 +254,7 @@ class SafePrimalDual:
                 state = self._opened(changed(state, belief=belief), decision, rows, rows)
                 belief = state.belief
             else:
-                less = 1.0 - OUTGROWN / jnp.maximum(belief.deployments, 1.0)
+                less = 1.0 - FADES / jnp.maximum(belief.deployments, 1.0)  # forgetting may leave less than one
                 belief = faded(belief, jnp.where(state.outgrown, less, 1.0))
                 belief = self.learner.update(belief, decision, rows)
         losses = jax.vmap(self.problem.loss, (None, 0))(decisions[0], samples[0])
@@ -312,7 +312,7 @@ class SafePrimalDual:
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
             explored=probing.explored,
-            outgrown=(state.round < EVERY) & state.prior.outgrown(belief, theta),
+            outgrown=(state.round < EVERY) & state.prior.outgrown(belief, fit.known, theta),
             reasons=Reasons(
                 gain=jnp.where(wanted, -reach.over.value, 0.0),
                 price=probing.price,

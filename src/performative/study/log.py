@@ -121,9 +121,10 @@ class Log:
                     if leaf_names(like) == names:
                         break
             else:
+                parts = sorted(set(names) ^ set(leaf_names(like)))
                 raise StudyError(
-                    "the study was last told data by another version of performative, whose states have other parts, and cannot "
-                    "continue; export the data with that version, and give them to a new study as `history`"
+                    f"the stored state has other parts than this version's ({', '.join(parts)}): another version of performative "
+                    "wrote it; export the data with that version, and give them to a new study as `history`"
                 )
         self._like = like
         return like
