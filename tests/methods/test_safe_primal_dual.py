@@ -37,7 +37,7 @@ def distance_from_normal_cone(theta):
     return np.linalg.norm(down - held)
 
 
-@pytest.mark.parametrize(("samples", "deployments"), [(30, 60), pytest.param(4, 450, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("samples", "deployments"), [(30, 150), pytest.param(4, 450, marks=pytest.mark.slow)])
 def test_the_excess_risk_of_every_decision_is_bounded_by_the_error_of_its_gradient(samples, deployments):
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
     world = pf.LocationFamily(pf.Gaussian(MEAN, np.eye(2)), effect=EFFECT)
@@ -96,7 +96,7 @@ def test_a_start_that_is_far_away_does_not_set_the_slope_for_good():
     case = pf.problems.get("square-root")
     method = pf.safe_apda(case.problem, start=[0.0], samples=500)
     runs = scan(method, case.environment, 150, runs=4)
-    np.testing.assert_allclose(runs.decisions[:, -1, 0], -2.0 / 3.0, atol=0.05)  # 0.06 to 0.09 off if nothing fades
+    assert np.mean(np.abs(runs.decisions[:, -1, 0] + 2.0 / 3.0)) < 0.04  # 0.08 if nothing fades
     assert np.all(np.asarray(runs.states.belief.deployments) < 145)  # of 150
 
 

@@ -15,7 +15,7 @@ from performative.study import belief
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     path = tmp_path_factory.mktemp("status") / "prices.db"
-    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM, samples=2)) as study:
         run(study, 400)
         yield study
 
