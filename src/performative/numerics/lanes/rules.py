@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from performative.numerics.lanes.values import Value, spread_out
 
-UNROLLED = 1 << 14
+UNROLLED = 1 << 12
 """Contractions of at most this many products per lane become multiply-and-add; larger ones stay matrix products."""
 SHARED = 1 << 9
 """The same where all lanes share one factor, so that the contraction is one product of matrices."""
