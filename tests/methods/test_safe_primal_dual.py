@@ -100,14 +100,30 @@ def test_a_start_that_is_far_away_does_not_set_the_slope_for_good():
     assert np.all(np.asarray(runs.states.belief.deployments) < 145)  # of 150
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_a_line_is_no_more_exact_than_the_world_is_straight(noise):
+    """Logit demand almost without noise: three deployments on one line seem to say everything of the direction across it."""
+    problem = pf.Problem(Revenue(), pf.Box([0.1, 0.1], [3.0, 3.0]))
+    method = pf.safe_apda(problem, start=[1.0, 1.0], samples=20)
+    state, random, revenues = method.init(jax.random.key(0)), np.random.default_rng(0), []
+    for _ in range(25):
+        asked = method.ask(state, jax.random.key(1))
+        attraction = np.exp(np.array([2.0, 1.5]) * (1.0 - np.asarray(asked[0])))
+        demand = 50.0 * attraction / (1.0 + np.sum(attraction))
+        revenues.append(demand @ np.asarray(asked[0]))
+        state = method.tell(state, asked, demand * (1.0 + noise * random.normal(size=(1, 20, 2))))
+    assert min(revenues) >= revenues[0] - 1e-9  # 33.3; one week of 5.7 if the line were believed
+    assert revenues[-1] > 35.3  # of 35.4; the start for good if its misfit were
+
+
 @pytest.mark.parametrize("most", [2.0, 30.0])
 def test_a_price_ranges_over_its_own_size_however_wide_the_box(most):
     """Whoever allows thirty times today's price does not expect it, and a first step of an eighth of that would be no step."""
     problem = pf.Problem(Revenue(), pf.Box([0.0, -5.0, 0.0], [most, 5.0, most]))
     method = pf.safe_apda(problem, start=[1.0, 1.0, 0.0])
     np.testing.assert_allclose(method.planner.widths, [1.5, 10.0, most])
-    wider = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [1e3])), start=[1.0])
-    np.testing.assert_allclose(wider.planner.widths, 40.0)  # a start next to 0 says little
+    wider = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0] * 3, [50.0, 1e6, 1e6])), start=[1.0, 0.3, 1e-5])
+    np.testing.assert_allclose(wider.planner.widths, [2.0, 0.9, 1e6])  # a start next to 0 says little
 
 
 def gradient_of(omega, theta):

@@ -93,14 +93,22 @@ def line(inverse: Array, units: Array, cross: Array, squares: Array) -> tuple[Ar
     return left, len(units) - COLLINEAR * jnp.trace(inverse)
 
 
-def misfit(left: Array, learned: Array, within: Array, degrees: Array, deployments: Array, dust: Array) -> Array:
+def misfit(
+    left: Array,
+    learned: Array,
+    within: Array,
+    degrees: Array,
+    deployments: Array,
+    dust: Array,
+    bent: Array | float = 0.0,
+) -> Array:
     """By how much deployments' means vary more than the noise within deployments explains, on average, at least 1.
 
     `left` (k,) are the squares that a line leaves, `within` (k,) their part within deployments, with its `degrees` of freedom,
-    and `dust` (k,) what rounding makes of them.
+    `dust` (k,) what rounding makes of them, and `bent` (k,) the variance that curvature may add to that of a sample's noise.
     """
     known = (within > 0) & (degrees > 0.5)
-    noise = jnp.where(known, within + dust, 1.0) / jnp.maximum(degrees, 0.5)
+    noise = jnp.where(known, within + dust, 1.0) / jnp.maximum(degrees, 0.5) + bent
     between, free = left - within, jnp.maximum(deployments - 1.0 - learned, 0.0)
     worse = jnp.where(known, (between / noise + 1.0) / (free + 1.0), 0.0)
     return jnp.maximum(jnp.sum(worse) / jnp.maximum(jnp.sum(known), 1), 1.0)

@@ -281,9 +281,13 @@ class LeastSquares:
         """The share of what was observed that the next deployment leaves."""
         return 1.0 if self.memory is None else jnp.minimum(1.0, self.memory / belief.count)
 
-    def fit(self, belief: Regression, variances: Array) -> Fit:
-        """The effect under a prior with these `variances`: of its entries (k, d), or of the numbers (p,) of a structured one."""
-        moments, noise = belief.moments, jnp.maximum(belief.noise, SMALLEST)
+    def fit(self, belief: Regression, variances: Array, bent: Array | float = 0.0) -> Fit:
+        """The effect under a prior with these `variances`: of its entries (k, d), or of the numbers (p,) of a structured one.
+
+        `bent` (k,) is the variance that curvature may add to that of a sample's noise: no line is more exact than the world is
+        straight.
+        """
+        moments, noise = belief.moments, jnp.maximum(belief.noise + bent, SMALLEST)
         clean = self.cleaned(belief)
         signs = None if self.signs is None else self.given(self.signs, belief, variances.shape)
         if signs is not None:
@@ -314,7 +318,7 @@ class LeastSquares:
         if self.tensor is None:  # a prior adds to what is left, so that a line without one shows the misfit
             straight, used = line(inverse, units, moments.cross, jnp.diag(belief.spread))
         dust = ROUNDING * jnp.diag(belief.spread) + ROUNDING**2 * moments.data**2 * belief.count
-        worse = misfit(straight, used, belief.within, belief.degrees, belief.deployments, dust)
+        worse = misfit(straight, used, belief.within, belief.degrees, belief.deployments, dust, bent)
         return Fit(regression, known, unexplained, worse)
 
     def given(self, known: Array, belief: Regression, shape: tuple[int, ...]) -> Array:

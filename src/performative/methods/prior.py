@@ -21,6 +21,8 @@ OWN, OTHERS = 1.0, 0.6
 weighs it with (any, where it weighs it with none in particular), and the others. One standard deviation of the prior."""
 CURVED = 0.7
 """By how much the mean of a datum may be off a line, in multiples of its size, times the square of the distance in widths."""
+STRAIGHTEST = 0.1
+"""The same for the least curvature that is reckoned with, however well a line fits."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
 MOST = 1e6
@@ -76,6 +78,13 @@ class Prior:
             most = MOST * jnp.max(variances)  # more says no more, and may not be a number
             variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
+
+    def bent(self, belief: Regression) -> Array:
+        """The variance (k,) that curvature may add to the noise of a sample: STRAIGHTEST times the size of a datum and the mean
+        square of the distance of decisions from their mean, in widths, for the mean of a deployment.
+        """
+        squares = jnp.sum(jnp.diag(belief.moments.scatter) / self.widths**2) / belief.count
+        return belief.size * (STRAIGHTEST * squares) ** 2 * belief.count / jnp.maximum(belief.deployments, 1.0)
 
     def grown(self, learner: LeastSquares, belief: Regression, known: Rows | Numbers) -> Prior:
         """The prior with squares as large as the estimates say, at least the first guess.

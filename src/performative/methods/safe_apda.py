@@ -28,8 +28,11 @@ from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.validation import positive, read_only, shown, whole
 
-SPAN, FINEST = 1.5, 0.04
-"""The range of a coordinate of one sign, in multiples of its start, and the least share that this may be of the range of Θ."""
+SPAN, LARGER, FINEST = 1.5, 3.0, 0.04
+"""The range of a coordinate of one sign, in multiples of its start: more, up to the second number, where that is below the third
+as a share of the range of Θ."""
+NIL = 1e-9
+"""A start below this share of the range of Θ is as good as 0, and says nothing of how large decisions are."""
 
 
 def safe_apda(
@@ -190,8 +193,8 @@ def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
     width = np.where(bounded, high - low, 10.0 * moves)
     if not separable(problem.decisions):
         return np.full(problem.d, float(np.max(width)))
-    near = np.clip(SPAN * np.abs(at), FINEST * (high - low), high - low)
-    return np.where(bounded & (low * high >= 0.0) & (at != 0.0), near, width)
+    near = np.minimum(np.clip(FINEST * (high - low), SPAN * np.abs(at), LARGER * np.abs(at)), high - low)
+    return np.where(bounded & (low * high >= 0.0) & (np.abs(at) > NIL * (high - low)), near, width)
 
 
 def _checked_safety(safety: Any) -> Safety:

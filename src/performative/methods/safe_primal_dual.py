@@ -281,7 +281,7 @@ class SafePrimalDual:
         assert isinstance(belief, Regression)
         problem, widths = self.problem, state.prior.widths
         planner = changed(self.planner, widths=widths)
-        fit = self.learner.fit(belief, state.prior.variances(self.learner, belief))
+        fit = self.learner.fit(belief, state.prior.variances(self.learner, belief), state.prior.bent(belief))
         fit = lax.optimization_barrier(fit)
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)
