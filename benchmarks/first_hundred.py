@@ -25,7 +25,9 @@ HORIZONS = (30, 100, 300, 1_000)
 STARTS = ("nearest to 0", "stable")
 REALIZATIONS = 20
 TOLD = ("oracle", "perfgd", "score")
-"""Methods that are told the effect, the form of the density or the density; the others must learn."""
+"""Methods that are told the effect, the form of the density or the density."""
+STAYS = "stay"
+"""The method that learns nothing; all that are neither told nor this one must learn."""
 MARGINAL = ("apda-recycle", "pd-ps", "two-stage")
 """Methods left out, to keep this short: `apda`, `rgd` and `least-squares` stand for them."""
 FROM_STABLE = ("stay", "safe-apda", "least-squares", "thompson", "rgd", "rrm")
@@ -99,12 +101,12 @@ def cells_of(dataset, *line):
     from performative.comparison import ranking
 
     rows = {row.method: row for row in ranking(dataset)}
-    learning = [name for name in dataset.algorithm.values.tolist() if name not in TOLD]
+    learning = [name for name in dataset.algorithm.values.tolist() if name not in (*TOLD, STAYS)]
     fair = [name for name in learning if not rows[name].broke]
     unbeaten, bold = (
         {row.method for row in ranking(dataset.sel(algorithm=among)) if row.rank == 1} for among in (learning, fair)
     )
-    stays = rows["stay"].deployed_regret[0]
+    stays = rows[STAYS].deployed_regret[0]
     mean = dataset["deployed_regret"].mean("realization")
     behind = dataset["deployments"] * (mean - stays) / stays
     cells = []
@@ -228,7 +230,7 @@ def unbeaten(cells, start):
     """In how many lines each method is not beaten by any that must learn and broke nothing, and by any that must learn."""
     counts = []
     for name in columns(cells, start):
-        if name not in TOLD:
+        if name not in (*TOLD, STAYS):
             mine = [cell for cell in cells if (cell.start, cell.method) == (start, name)]
             counts.append(f"{name} {sum(cell.bold for cell in mine)} ({sum(cell.unbeaten for cell in mine)})")
     number = len(lines_of(cells, start))
@@ -253,7 +255,7 @@ def most_lost(cells, method="safe-apda"):
         return cell.furthest_behind * stays.mean / abs(float(case.risk(np.asarray(start))))
 
     behind = {
-        (line, start): lost(by_method[method], by_method["stay"])
+        (line, start): lost(by_method[method], by_method[STAYS])
         for start in STARTS
         for line, by_method in lines_of(cells, start).items()
         if method in by_method

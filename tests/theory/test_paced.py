@@ -17,8 +17,8 @@ from performative import theory
 from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
 from performative.methods import pace
-from performative.methods.pace import ALLOWED, PACE, middle, wide
-from performative.methods.safe_primal_dual import EVERY, FADES
+from performative.methods.pace import ALLOWED, EVERY, PACE, middle, wide
+from performative.methods.safe_primal_dual import FADES
 from performative.numerics.precision import precise
 from performative.theory import paced
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from numpy.typing import NDArray
 
 from performative.estimators.regression import LeastSquares, Regression
 from performative.numerics.expectations import Moments, Pattern, hessian_pattern
@@ -160,14 +162,19 @@ class Prediction:
 
 
 def _thinned(belief: Regression) -> Regression:
-    """The regression with one row in so many of its reservoir, at random places, since rows may come in an order."""
+    """The regression with one row in so many of its reservoir."""
     assert belief.reservoir is not None
-    size = belief.reservoir.shape[0]
+    places = _places(belief.reservoir.shape[0])
+    return changed(belief, reservoir=belief.reservoir[places], filled=jnp.sum(places < belief.filled))
+
+
+@functools.cache
+def _places(size: int) -> NDArray[np.int64]:
+    """About THINNED of so many rows, at random places, since rows may come in an order; the first is among them."""
     every = max(1, size // THINNED)
     places = np.arange(0, size, every)
     places[1:] += np.random.default_rng(0).integers(0, every, len(places) - 1)
-    places = np.minimum(places, size - 1)
-    return changed(belief, reservoir=belief.reservoir[places], filled=jnp.sum(places < belief.filled))
+    return np.minimum(places, size - 1)
 
 
 def mean_variance(weights: Array, each: Array) -> Array:

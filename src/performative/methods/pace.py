@@ -18,6 +18,8 @@ from performative.problem import Problem
 from performative.safety import MARGIN, PreparedSafety
 from performative.sets import Box
 
+EVERY = 256
+"""Every round is planned until this one; afterward, one in t/EVERY, and at least one in EVERY."""
 PACE = 0.001
 """A wide probe is due where the share of the expected variance of the effect that is left exceeds 1/(PACE·√t)."""
 ALLOWED = 10.0

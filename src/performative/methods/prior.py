@@ -132,15 +132,12 @@ class Prior:
         unknown = jnp.sum(jnp.where((size > 0)[:, None], shares, 0.0), axis=0) / jnp.maximum(jnp.sum(size > 0), 1)
         return jnp.sum(jnp.where(seen, off**2, 0.0)) > jnp.sum(jnp.where(seen, unknown, 0.0))
 
-    def relative_noise(self, belief: Regression) -> Array:
-        """The variance of a sample's noise over the mean square of its datum, on average."""
-        size = belief.size
-        share = jnp.where(size > 0, belief.noise / jnp.where(size > 0, size, 1.0), 0.0)
-        return jnp.maximum(jnp.sum(share) / jnp.maximum(jnp.sum(size > 0), 1), 1e-9)
-
     def relative(self, belief: Regression, samples: int) -> Array:
         """The noise of a deployment over the weakest effects that are expected across the range, both squared, on average."""
-        return self.relative_noise(belief) / (samples * self.squares[1])
+        size = belief.size
+        share = jnp.where(size > 0, belief.noise / jnp.where(size > 0, size, 1.0), 0.0)
+        noise = jnp.maximum(jnp.sum(share) / jnp.maximum(jnp.sum(size > 0), 1), 1e-9)
+        return noise / (samples * self.squares[1])
 
 
 def _bend(mixed: Array, belief: Regression) -> Array:

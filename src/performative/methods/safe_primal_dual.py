@@ -8,7 +8,7 @@ has a unit of its own: a prior in units of the data and of each coordinate's ran
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,16 @@ from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression, faded
-from performative.methods.pace import Allowance, middle, wide
+from performative.methods.pace import EVERY
 from performative.methods.planning import FIRST_RADIUS, PESSIMISM, Model, Planner, mean_loss_error
 from performative.methods.prior import Prior
+from performative.methods.probes import Around, probes_around
 from performative.methods.protocol import checked
 from performative.methods.stakes import Limits, Stakes
 from performative.moves import Moves
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
-from performative.numerics.randomness import require_key, standard_normal
+from performative.numerics.randomness import require_key
 from performative.past import Past
 from performative.problem import Problem
 from performative.reasons import Explanation, Plan, explained
@@ -41,10 +42,6 @@ KEPT, BROKEN = 0.25, 0.75
 """A promise is kept if no more than this share of the promised gain is missing, and broken if more than that is."""
 FADES = 0.5
 """How much of one deployment's worth each new one takes off the old ones, where these are outgrown."""
-STARTS = 4
-"""How many random signs probes are sought from."""
-EVERY = 256
-"""Every round is planned until this one; afterward, one in t/EVERY, and at least one in EVERY."""
 
 
 @pytree()
@@ -58,20 +55,6 @@ class Reasons:
     held: Array
     spent: Array
     due: Array
-
-
-class Probing(NamedTuple):
-    """Probes (b, d), for how many rounds, their price and worth, whether the budget holds them back, whether a wide one is due,
-    and what all that were not due were charged: see `pace`.
-    """
-
-    decisions: Array
-    repeats: Array
-    price: Array
-    worth: Array
-    held: Array
-    due: Array
-    explored: Array
 
 
 @pytree()
@@ -302,7 +285,8 @@ class SafePrimalDual:
         wanted = reach.whole.value + PESSIMISM * reach.whole.error < 0.0  # or else the start
         theta = jnp.where(wanted, reach.decision, stakes.start)
         bound = jnp.where(wanted, jnp.maximum(reach.bound, 0.0), 0.0)
-        probing = self._probing(state, planner, model, stakes, limits._replace(left=left), theta, bound, lam, rounds)
+        around = Around(planner, model, stakes, limits._replace(left=left), theta, lam, bound, rounds)
+        probing = probes_around(self, state, around)
         after = changed(
             state,
             decision=theta,
@@ -332,70 +316,6 @@ class SafePrimalDual:
     def _deployed(self, state: SafeState) -> Array:
         """How many decisions have been deployed, of those that are remembered."""
         return self.learner.remembered(self.arms * state.round.astype(jnp.float64), self.samples)
-
-    def _probing(
-        self,
-        state: SafeState,
-        planner: Planner,
-        model: Model,
-        stakes: Stakes,
-        limits: Limits,
-        theta: Array,
-        bound: Array,
-        lam: Array,
-        rounds: Array,
-    ) -> Probing:
-        """What each arm deploys around θ in some of the next `rounds`, within the limits; θ itself may lose `bound` in each."""
-        problem, belief = self.problem, stakes.fit.regression
-        so_far = state.round.astype(jnp.float64)
-        ahead = jnp.maximum(self.deployments / self.arms - so_far, 0.0)
-        remembered = self.learner.remembered(so_far, self.samples)
-        horizon = jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(remembered, 5.0))
-        relative = state.prior.relative(belief, self.samples)
-        key = jax.random.fold_in(belief.key, state.round)
-        noise = standard_normal(key, self.arms * STARTS * problem.d).reshape(self.arms, STARTS, problem.d)
-        probes, held = [], jnp.asarray(False)
-        price, worth = jnp.zeros(()), jnp.zeros(())
-        if self.arms > 1:
-            probes.append(theta)
-            model = model._replace(known=model.known.after((theta - belief.decision) / planner.widths))
-        # A probe takes the place of θ, which is deployed in all other rounds.
-        until, one = rounds, limits._replace(left=limits.left - (rounds - 1.0) * bound)
-
-        def risk(x: Array) -> Array:
-            return self.predicted_risk(belief, belief.effect, x)
-
-        early, explored = so_far < EVERY, state.explored
-        due = goes = jnp.asarray(False)
-        for arm in range(len(probes), self.arms):
-            model = lax.optimization_barrier(model)
-            probe, most = planner.probe(problem, self.safety, model, theta, lam, horizon, so_far, relative, noise[arm])
-            if arm == self.arms - 1:
-                inside = middle(problem, self.safety, planner.widths)
-                far = wide(problem, inside, planner.widths, belief.moments, self.samples, remembered, relative)
-                over = stakes.curved(far.decision)(far.decision)
-                due = far.due & ~early
-                goes = due & (over.value + one.sure * over.largest <= one.left)
-                probe, most = jnp.where(goes, far.decision, probe), jnp.where(goes, far.rounds, most)
-                held = held | (due & ~goes)
-            reach = one.reach(theta, probe, stakes.curved(probe))
-            stopped = (reach.place > 0) & jnp.any(probe != theta)
-            probe, more = reach.decision, reach.bound - bound
-            allowance = Allowance.of(state.prior.bend + state.ledger.unit, remembered, explored)
-            charge = allowance.charge(risk(probe) - risk(theta), (probe - theta) / planner.widths)
-            free = early | goes | jnp.all(probe == theta)
-            enough = jnp.where(free, jnp.inf, allowance.rounds(charge))
-            probe, more = jnp.where(enough >= 1.0, probe, theta), jnp.where(enough >= 1.0, more, 0.0)
-            gained, paid = planner.judged(model, theta, horizon, probe)
-            model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
-            afforded = jnp.where(more > 0.0, (limits.left - until * bound) / jnp.where(more > 0.0, more, 1.0), jnp.inf)
-            held = held | (goes & (afforded < jnp.minimum(most, rounds)))
-            rounds = jnp.clip(jnp.floor(jnp.minimum(jnp.minimum(most, afforded), enough)), 1.0, rounds)
-            explored = explored + jnp.where(free | (enough < 1.0), 0.0, charge * rounds)
-            probes.append(probe)
-            held, price, worth = held | stopped, price + paid, worth + gained
-        repeats = jnp.where(jnp.isfinite(rounds), rounds, 1.0)
-        return Probing(jnp.stack(probes), repeats, price, worth, held, due, explored)
 
     def _opened(self, state: SafeState, decision: Array, samples: Array, all_samples: Array) -> SafeState:
         """The state after the first deployment: its data, and the prior that all samples so far and the loss set."""
