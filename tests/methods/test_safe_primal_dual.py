@@ -122,8 +122,25 @@ def test_a_price_ranges_over_its_own_size_however_wide_the_box(most):
     problem = pf.Problem(Revenue(), pf.Box([0.0, -5.0, 0.0], [most, 5.0, most]))
     method = pf.safe_apda(problem, start=[1.0, 1.0, 0.0])
     np.testing.assert_allclose(method.planner.widths, [1.5, 10.0, most])
-    wider = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0] * 3, [50.0, 1e6, 1e6])), start=[1.0, 0.3, 1e-5])
-    np.testing.assert_allclose(wider.planner.widths, [2.0, 0.9, 1e6])  # a start next to 0 says little
+    wider = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0] * 3, [50.0, 1e6, 1e7])), start=[1.0, 0.3, 1e-5])
+    np.testing.assert_allclose(wider.planner.widths, [2.0, 0.9, 1e7])  # the last is next to 0, and says nothing
+    weights = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0, 0.0], [0.3, 0.3])), start=[0.1, 0.001])
+    np.testing.assert_allclose(
+        weights.planner.widths, [0.15, 0.012]
+    )  # the first weight says that the box is no formality
+
+
+def test_a_small_start_does_not_keep_the_range_small_for_good():
+    """A weight of 0.1 % of a portfolio: probes in proportion to it would never show that it should be a tenth."""
+    method = pf.safe_apda(pf.Problem(loss, pf.Box([0.0, 0.0], [0.3, 0.3])), start=[0.1, 0.001], samples=2)
+    state = method.tell(method.init(jax.random.key(0)), [[0.1, 0.001]], np.array([[[1.0, 2.0], [1.5, 2.5]]]))
+    with precise():
+        widths = [state.prior.widened(jnp.asarray(t), state.belief).widths for t in (1, 256, 400, 2560, 10**6)]
+    np.testing.assert_allclose(widths[0], widths[1])
+    np.testing.assert_allclose(widths[1], [0.15, 0.012])
+    np.testing.assert_allclose(widths[2], [0.15 * 400 / 256, 0.012 * 400 / 256])
+    np.testing.assert_allclose(widths[3], [0.3, 0.12])
+    np.testing.assert_allclose(widths[4], [0.3, 0.3])
 
 
 def gradient_of(omega, theta):

@@ -12,6 +12,7 @@ from jax import Array
 
 from performative.estimators.known import Numbers, Rows
 from performative.estimators.regression import LeastSquares, Regression
+from performative.methods.pace import EVERY
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.sets import separable
@@ -33,13 +34,15 @@ MOST = 1e6
 class Prior:
     """The prior of an effect (k, d).
 
-    `widths` (d,) are those of the range, and `own` (k, d) marks the coordinate that the loss weighs each datum with. `squares`
-    are the variances of own entries and of the others, as shares of a datum's mean square, across a width. `mixed`
-    (k, d) are the sizes of ∂²ℓ/∂θ∂z across a width, and `bend` the curvature of the risk that the first data that are not 0 lead
-    to expect.
+    `widths` (d,) are those of the range, from the `first` to the `widest`. `own` (k, d) marks the coordinate that the loss weighs
+    each datum with. `squares` are the variances of own entries and of the others, as shares of a datum's mean square, across a
+    width. `mixed` (k, d) are the sizes of ∂²ℓ/∂θ∂z across a width, and `bend` the curvature of the risk that the first data that
+    are not 0 lead to expect.
     """
 
     widths: Array
+    first: Array
+    widest: Array
     own: Array
     squares: Array
     mixed: Array
@@ -48,16 +51,21 @@ class Prior:
     @staticmethod
     def unknown(widths: Array) -> Prior:
         """Before there are data."""
-        nothing = jnp.zeros((0, jnp.size(widths)))
-        return Prior(jnp.asarray(widths), nothing, jnp.ones(2), nothing, jnp.zeros(()))
+        nothing, widths = jnp.zeros((0, jnp.size(widths))), jnp.asarray(widths)
+        return Prior(widths, widths, widths, nothing, jnp.ones(2), nothing, jnp.zeros(()))
 
     @staticmethod
     def of(
-        problem: Problem, learner: LeastSquares, widths: Array, belief: Regression, decision: Array, samples: Array
+        problem: Problem,
+        learner: LeastSquares,
+        widths: tuple[Array, Array],
+        belief: Regression,
+        decision: Array,
+        samples: Array,
     ) -> Prior:
-        """What the loss and the first samples (n, k), at a decision, lead to expect."""
-        widths = _own_widths(problem, widths, decision, samples)
-        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.typical) * widths
+        """What the loss and the first samples (n, k), at a decision, lead to expect; `widths` are the first and the widest."""
+        first, widest = (_own_widths(problem, each, decision, samples) for each in widths)
+        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.typical) * first
         mixed = jnp.where(jnp.isfinite(mixed), jnp.abs(mixed), 0.0)
         most = jnp.max(mixed, axis=1, keepdims=True)
         own = ((mixed == most) & (most > 0.5 * jnp.sum(mixed, axis=1, keepdims=True))).astype(jnp.float64)
@@ -65,7 +73,18 @@ class Prior:
             own = jnp.zeros_like(own)
         if belief.groups is not None:
             own, mixed = jnp.tile(own, (2, 1)), jnp.concatenate([mixed, jnp.zeros_like(mixed)])
-        return Prior(widths, own, _first_squares(own), mixed, _bend(mixed, belief))
+        return Prior(first, first, widest, own, _first_squares(own), mixed, _bend(mixed, belief))
+
+    def widened(self, rounds: Array, belief: Regression) -> Prior:
+        """The prior after so many rounds: from round EVERY on, the range is t/EVERY times the first, up to the widest.
+
+        A start that is small says that first steps should be, and not where the optimum is.
+        """
+        widths = jnp.minimum(self.widest, self.first * jnp.maximum(rounds / EVERY, 1.0))
+        mixed = self.mixed * (widths / self.widths)
+        before = _bend(self.mixed, belief)
+        wider = jnp.where(before > 0, _bend(mixed, belief) / jnp.where(before > 0, before, 1.0), 1.0)
+        return changed(self, widths=widths, mixed=mixed, bend=self.bend * wider)
 
     def variances(self, learner: LeastSquares, belief: Regression) -> Array:
         """Of the entries (k, d) of the effect, or of the numbers (p,) of a structured one; what the user knows goes first."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from performative.methods.pace import EVERY, Allowance, middle, wide
 from performative.methods.planning import Model, Planner
 from performative.methods.stakes import Limits, Stakes
-from performative.numerics.randomness import standard_normal
-
-if TYPE_CHECKING:
-    from performative.methods.safe_primal_dual import SafePrimalDual, SafeState
+from performative.problem import Problem
+from performative.safety import PreparedSafety
 
 STARTS = 4
 """How many random signs probes are sought from."""
@@ -36,6 +33,22 @@ class Around(NamedTuple):
     rounds: Array
 
 
+class SoFar(NamedTuple):
+    """How many `rounds` are behind, and how many of them are `remembered`; for how many more a probe pays, the `horizon`.
+
+    `explored` is what probes were charged, in `unit`s of loss (`pace.Allowance`), `relative` the noise of a deployment over the
+    weakest effects that are expected, both squared, and `noise` (b, STARTS, d) random numbers for the signs of each arm's probe.
+    """
+
+    rounds: Array
+    remembered: Array
+    horizon: Array
+    explored: Array
+    unit: Array
+    relative: Array
+    noise: Array
+
+
 class Probing(NamedTuple):
     """Probes (b, d), for how many rounds, their price and worth, whether the budget holds them back, whether a wide one is due,
     and what all that were not due were charged: see `pace`.
@@ -50,36 +63,32 @@ class Probing(NamedTuple):
     explored: Array
 
 
-def probes_around(method: SafePrimalDual, state: SafeState, around: Around) -> Probing:
-    """What each arm deploys in some of the next rounds, and θ in the others."""
+def probes_around(problem: Problem, safety: PreparedSafety, around: Around, so_far: SoFar, samples: int) -> Probing:
+    """What each arm deploys in some of the next rounds, with so many samples, and θ in the others."""
     planner, model, stakes, limits, theta, lam, bound, rounds = around
-    problem, belief = method.problem, stakes.fit.regression
-    so_far = state.round.astype(jnp.float64)
-    ahead = jnp.maximum(method.deployments / method.arms - so_far, 0.0)
-    remembered = method.learner.remembered(so_far, method.samples)
-    horizon = jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(remembered, 5.0))
-    relative = state.prior.relative(belief, method.samples)
-    key = jax.random.fold_in(belief.key, state.round)
-    noise = standard_normal(key, method.arms * STARTS * problem.d).reshape(method.arms, STARTS, problem.d)
+    horizon, remembered, relative, arms = so_far.horizon, so_far.remembered, so_far.relative, len(so_far.noise)
+    belief = stakes.fit.regression
     probes, held = [], jnp.asarray(False)
     price, worth = jnp.zeros(()), jnp.zeros(())
-    if method.arms > 1:
+    if arms > 1:
         probes.append(theta)
         model = model._replace(known=model.known.after((theta - belief.decision) / planner.widths))
     # A probe takes the place of θ, which is deployed in all other rounds.
     until, one = rounds, limits._replace(left=limits.left - (rounds - 1.0) * bound)
 
     def risk(x: Array) -> Array:
-        return method.predicted_risk(belief, belief.effect, x)
+        return stakes.prediction.risk(belief, belief.effect, x)
 
-    early, explored = so_far < EVERY, state.explored
+    early, explored = so_far.rounds < EVERY, so_far.explored
     due = goes = jnp.asarray(False)
-    for arm in range(len(probes), method.arms):
+    for arm in range(len(probes), arms):
         model = lax.optimization_barrier(model)
-        probe, most = planner.probe(problem, method.safety, model, theta, lam, horizon, so_far, relative, noise[arm])
-        if arm == method.arms - 1:
-            inside = middle(problem, method.safety, planner.widths)
-            far = wide(problem, inside, planner.widths, belief.moments, method.samples, remembered, relative)
+        probe, most = planner.probe(
+            problem, safety, model, theta, lam, horizon, so_far.rounds, relative, so_far.noise[arm]
+        )
+        if arm == arms - 1:
+            inside = middle(problem, safety, planner.widths)
+            far = wide(problem, inside, planner.widths, belief.moments, samples, remembered, relative)
             over = stakes.curved(far.decision)(far.decision)
             due = far.due & ~early
             goes = due & (over.value + one.sure * over.largest <= one.left)
@@ -88,7 +97,7 @@ def probes_around(method: SafePrimalDual, state: SafeState, around: Around) -> P
         reach = one.reach(theta, probe, stakes.curved(probe))
         stopped = (reach.place > 0) & jnp.any(probe != theta)
         probe, more = reach.decision, reach.bound - bound
-        allowance = Allowance.of(state.prior.bend + state.ledger.unit, remembered, explored)
+        allowance = Allowance.of(so_far.unit, remembered, explored)
         charge = allowance.charge(risk(probe) - risk(theta), (probe - theta) / planner.widths)
         free = early | goes | jnp.all(probe == theta)
         enough = jnp.where(free, jnp.inf, allowance.rounds(charge))

@@ -28,11 +28,14 @@ from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.validation import positive, read_only, shown, whole
 
-SPAN, LARGER, FINEST = 1.5, 3.0, 0.04
-"""The range of a coordinate of one sign, in multiples of its start: more, up to the second number, where that is below the third
-as a share of the range of Θ."""
+SPAN, FINEST = 1.5, 0.04
+"""The first range of a coordinate of one sign, in multiples of its start, and the least share that this may be of the range of
+Θ."""
+SPACIOUS, LARGER = 100.0, 3.0
+"""Where Θ's range is more than so many times the largest start of the coordinates that have it, it says nothing of how large
+decisions are; then the first range is at most so many times the start."""
 NIL = 1e-9
-"""A start below this share of the range of Θ is as good as 0, and says nothing of how large decisions are."""
+"""A start below this share of the range of Θ is as good as 0, and says nothing, either."""
 
 
 def safe_apda(
@@ -117,11 +120,12 @@ def safe_apda(
     learner = changed(regression_of(shift, effect, problem.d, size, memory, error, sign), by_group=by_group)
     begin = _begin(problem, prepared, start)
     moves = Moves.of(max_move, begin)
-    widths = _widths(problem, begin, np.asarray(moves.absolute) + moves.relative * np.abs(begin))
+    widths, widest = _widths(problem, begin, np.asarray(moves.absolute) + moves.relative * np.abs(begin))
     return SafePrimalDual(
         problem=problem,
         learner=learner,
         planner=Planner(as_field(widths), as_field(np.float64(positive("exploration", exploration)))),
+        widest=as_field(widest),
         safety=prepared,
         budget=Budget(loss_budget),
         start=as_field(begin),
@@ -175,12 +179,12 @@ def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | 
         raise ValueError(f"`effect` must have the signs that `signs` says, but got {shown(effect)}")
 
 
-def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
-    """The width of each coordinate's range: that of Θ; where it is unbounded ten moves, or infinite.
+def _widths(problem: Problem, start: Floats, moves: Floats) -> tuple[Floats, Floats]:
+    """The widths of each coordinate's range, at first and at most: those of Θ; where it is unbounded ten moves, or infinite.
 
-    A coordinate of one sign, such as a price, ranges over SPAN times its start if that is less: whoever allows prices of up to a
-    hundred times today's does not expect them. Where coordinates have no range of their own, directions are alike, and all get
-    the widest.
+    A coordinate of one sign, such as a price, first ranges over SPAN times its start if that is less: whoever allows prices of up
+    to a hundred times today's does not expect them soon. Where coordinates have no range of their own, directions are alike, and
+    all get the widest.
     """
     at = np.asarray(start, np.float64)
     far = 1e6 * (1.0 + min(float(problem.decisions.radius), 1e6) + np.abs(at))
@@ -192,9 +196,15 @@ def _widths(problem: Problem, start: Floats, moves: Floats) -> Floats:
     bounded = (high - low < 0.5 * far) & (high > low)
     width = np.where(bounded, high - low, 10.0 * moves)
     if not separable(problem.decisions):
-        return np.full(problem.d, float(np.max(width)))
-    near = np.minimum(np.clip(FINEST * (high - low), SPAN * np.abs(at), LARGER * np.abs(at)), high - low)
-    return np.where(bounded & (low * high >= 0.0) & (np.abs(at) > NIL * (high - low)), near, width)
+        widest = np.full(problem.d, float(np.max(width)))
+        return widest, widest
+    size, range_ = np.abs(at), high - low
+    alike = (low[:, None] == low) & (high[:, None] == high)
+    largest = np.max(np.where(alike, size, 0.0), axis=1)
+    least = np.where(range_ > SPACIOUS * largest, np.minimum(FINEST * range_, LARGER * size), FINEST * range_)
+    near = np.minimum(np.maximum(SPAN * size, least), range_)
+    first = np.where(bounded & (low * high >= 0.0) & (size > NIL * range_), near, width)
+    return first, width
 
 
 def _checked_safety(safety: Any) -> Safety:

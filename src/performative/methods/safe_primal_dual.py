@@ -8,6 +8,7 @@ has a unit of its own: a prior in units of the data and of each coordinate's ran
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -23,13 +24,13 @@ from performative.estimators.regression import LeastSquares, Regression, faded
 from performative.methods.pace import EVERY
 from performative.methods.planning import FIRST_RADIUS, PESSIMISM, Model, Planner, mean_loss_error
 from performative.methods.prior import Prior
-from performative.methods.probes import Around, probes_around
+from performative.methods.probes import STARTS, Around, SoFar, probes_around
 from performative.methods.protocol import checked
 from performative.methods.stakes import Limits, Stakes
 from performative.moves import Moves
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import changed, pytree
-from performative.numerics.randomness import require_key
+from performative.numerics.randomness import require_key, standard_normal
 from performative.past import Past
 from performative.problem import Problem
 from performative.reasons import Explanation, Plan, explained
@@ -87,11 +88,15 @@ class SafeState:
 
 @pytree("samples", "arms")
 class SafePrimalDual:
-    """A composition of what learns the effect, what plans, what keeps deployments safe and what limits losses: `safe_apda`."""
+    """A composition of what learns the effect, what plans, what keeps deployments safe and what limits losses: `safe_apda`.
+
+    The widths of the planner are those of the range at first, and `widest` (d,) what they grow to.
+    """
 
     problem: Problem
     learner: LeastSquares
     planner: Planner
+    widest: Array
     safety: PreparedSafety
     budget: Budget
     start: Array
@@ -262,6 +267,7 @@ class SafePrimalDual:
         """The state with a new θ_t, λ_t and probes."""
         belief = state.belief
         assert isinstance(belief, Regression)
+        state = changed(state, prior=state.prior.widened(state.round, belief))
         problem, widths = self.problem, state.prior.widths
         planner = changed(self.planner, widths=widths)
         fit = self.learner.fit(belief, state.prior.variances(self.learner, belief), state.prior.bent(belief))
@@ -286,7 +292,7 @@ class SafePrimalDual:
         theta = jnp.where(wanted, reach.decision, stakes.start)
         bound = jnp.where(wanted, jnp.maximum(reach.bound, 0.0), 0.0)
         around = Around(planner, model, stakes, limits._replace(left=left), theta, lam, bound, rounds)
-        probing = probes_around(self, state, around)
+        probing = probes_around(problem, self.safety, around, self._so_far(state, belief), self.samples)
         after = changed(
             state,
             decision=theta,
@@ -313,6 +319,22 @@ class SafePrimalDual:
         promised = self.predicted_risk(belief, belief.effect, state.deployed[0]) - there.risk
         return changed(after, expected=there.risk, promised=promised, error=error)
 
+    def _so_far(self, state: SafeState, belief: Regression) -> SoFar:
+        rounds = state.round.astype(jnp.float64)
+        ahead = jnp.maximum(self.deployments / self.arms - rounds, 0.0)
+        remembered = self.learner.remembered(rounds, self.samples)
+        key = jax.random.fold_in(belief.key, state.round)
+        shape = self.arms, STARTS, self.problem.d
+        return SoFar(
+            rounds=rounds,
+            remembered=remembered,
+            horizon=jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(remembered, 5.0)),
+            explored=state.explored,
+            unit=state.prior.bend + state.ledger.unit,
+            relative=state.prior.relative(belief, self.samples),
+            noise=standard_normal(key, math.prod(shape)).reshape(shape),
+        )
+
     def _deployed(self, state: SafeState) -> Array:
         """How many decisions have been deployed, of those that are remembered."""
         return self.learner.remembered(self.arms * state.round.astype(jnp.float64), self.samples)
@@ -323,7 +345,8 @@ class SafePrimalDual:
         quadratic = self.prediction.pattern(all_samples.shape[1], self.problem.d) is not None
         belief = self.learner.start(state.belief, decision, samples, not quadratic)
         start = jnp.asarray(self.start)
-        prior = Prior.of(self.problem, self.learner, jnp.asarray(self.planner.widths), belief, start, all_samples)
+        widths = jnp.asarray(self.planner.widths), jnp.asarray(self.widest)
+        prior = Prior.of(self.problem, self.learner, widths, belief, start, all_samples)
         return changed(state, belief=belief, prior=prior)
 
 
