@@ -24,7 +24,14 @@ import performative as pf
 from benchmarks.markets import KINDS, MARKETS, STORE_DAYS, WEEKS, Live, Markets, head, line, play, title
 
 PATH = Path(__file__).parent.parent / "docs" / "safe" / "ablation.md"
-MODULES = ("methods.prior", "methods.planning", "budget", "methods.safe_primal_dual")
+MODULES = (
+    "methods.prior",
+    "methods.planning",
+    "methods.pace",
+    "methods.probes",
+    "methods.safe_primal_dual",
+    "budget",
+)
 """Where constants of the method may be defined, and where they may be imported by name."""
 
 
@@ -43,6 +50,7 @@ PARTS = {
     "the trust region": Part({"FIRST_RADIUS": 1.0, "SMALLEST": 1.0, "LARGEST": 1.0}),
     "steps beyond it": Part({"BENT": 1e9}),
     "fading of far deployments": Part({"CURVED": 0.0}),
+    "what a line may be off": Part({"STRAIGHTEST": 0.0}),
     "probes": Part(options={"exploration": 1e-9}),
     "the price of probes": Part({"WORTH": 1e6}),
     "the least curvature": Part({"FLATTEST": 1e-6}),

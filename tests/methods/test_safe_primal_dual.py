@@ -122,25 +122,47 @@ def test_a_price_ranges_over_its_own_size_however_wide_the_box(most):
     problem = pf.Problem(Revenue(), pf.Box([0.0, -5.0, 0.0], [most, 5.0, most]))
     method = pf.safe_apda(problem, start=[1.0, 1.0, 0.0])
     np.testing.assert_allclose(method.planner.widths, [1.5, 10.0, most])
-    wider = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0] * 3, [50.0, 1e6, 1e7])), start=[1.0, 0.3, 1e-5])
-    np.testing.assert_allclose(wider.planner.widths, [2.0, 0.9, 1e7])  # the last is next to 0, and says nothing
-    weights = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0, 0.0], [0.3, 0.3])), start=[0.1, 0.001])
+
+
+def test_a_box_that_is_far_too_wide_says_nothing():
+    def first(most, start):
+        box = pf.Box(np.zeros(len(start)), np.full(len(start), most))
+        return pf.safe_apda(pf.Problem(Revenue(), box), start=start).planner.widths
+
+    for most in (1e3, 1e6, 1e9):
+        np.testing.assert_allclose(first(most, [1.0, 0.3]), [3.0, 0.9])
+    np.testing.assert_allclose(first(50.0, [1.0]), [2.0])
     np.testing.assert_allclose(
-        weights.planner.widths, [0.15, 0.012]
+        first(0.3, [0.1, 0.001]), [0.15, 0.012]
     )  # the first weight says that the box is no formality
+    np.testing.assert_allclose(first(0.3, [0.1, 0.0]), [0.15, 0.3])  # a start of 0 says nothing
 
 
 def test_a_small_start_does_not_keep_the_range_small_for_good():
     """A weight of 0.1 % of a portfolio: probes in proportion to it would never show that it should be a tenth."""
     method = pf.safe_apda(pf.Problem(loss, pf.Box([0.0, 0.0], [0.3, 0.3])), start=[0.1, 0.001], samples=2)
     state = method.tell(method.init(jax.random.key(0)), [[0.1, 0.001]], np.array([[[1.0, 2.0], [1.5, 2.5]]]))
+    first = np.array([0.15, 0.012])
     with precise():
-        widths = [state.prior.widened(jnp.asarray(t), state.belief).widths for t in (1, 256, 400, 2560, 10**6)]
-    np.testing.assert_allclose(widths[0], widths[1])
-    np.testing.assert_allclose(widths[1], [0.15, 0.012])
-    np.testing.assert_allclose(widths[2], [0.15 * 400 / 256, 0.012 * 400 / 256])
-    np.testing.assert_allclose(widths[3], [0.3, 0.12])
-    np.testing.assert_allclose(widths[4], [0.3, 0.3])
+        plan = jax.jit(SafePrimalDual.plan)
+        for t, widths in ((1, first), (256, first), (400, first * 400 / 256), (2560, [0.3, 0.12]), (10**6, [0.3, 0.3])):
+            prior = plan(method, changed(state, round=jnp.asarray(t))).prior
+            np.testing.assert_allclose(prior.widths, widths)
+            np.testing.assert_allclose(prior.mixed, state.prior.mixed * (np.asarray(widths) / first))
+            np.testing.assert_allclose(prior.bend, jnp.mean(jnp.sqrt(state.belief.size) @ prior.mixed))
+
+
+def test_what_curvature_may_add_is_about_the_deployments_to_come():
+    """Weeks of the history may have had any number of samples."""
+    problem, counts = pf.Problem(Revenue(), pf.Box([0.1], [3.0])), (1, 50, 100_000)
+    added = []
+    for count in counts:
+        past = pf.Past.of([[0.9], [1.0], [1.1]], [[11.0], [10.0], [9.0]], counts=[count] * 3)
+        method = pf.safe_apda(problem, start=[1.0], samples=50, history=past)
+        state = method.init(jax.random.key(0))
+        with precise():
+            added.append(np.sqrt(state.prior.bent(state.belief, 50) / 50 / state.belief.size)[0])
+    np.testing.assert_allclose(added, 0.1 * (0.02 / 3) / 1.5**2, rtol=1e-6)
 
 
 def gradient_of(omega, theta):

@@ -55,7 +55,7 @@ WORTH = 0.5
 
 
 WIDTH = 0.05
-"""How far apart gradients are compared to get the curvature of a loss that is not quadratic, as a share of the range."""
+"""How far apart gradients are compared to get the curvature of a loss that is not quadratic, as a share of the first range."""
 
 
 class Model(NamedTuple):
@@ -93,9 +93,9 @@ class Model(NamedTuple):
         if belief.reservoir is None:
             hessian = jax.hessian(risk)(theta)
         else:
-            steps = jnp.diag(WIDTH * widths)
+            steps = jnp.diag(WIDTH * prior.first)
             hessian = jax.vmap(lambda step: gradient(theta + step) - gradient(theta - step))(steps)
-            hessian = hessian / (2.0 * WIDTH * widths[:, None])
+            hessian = hessian / (2.0 * WIDTH * prior.first[:, None])
         if problem.constraint_names:
             hessian = hessian + jax.hessian(lambda x: jnp.sum(multipliers * problem.g(x)))(theta)
         hessian = 0.5 * (hessian + hessian.T) * widths[:, None] * widths

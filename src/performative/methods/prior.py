@@ -94,16 +94,20 @@ class Prior:
             variances = learner.of_numbers(variances)
         if learner.error is not None:
             error = learner.given(learner.error, belief, variances.shape)
-            most = MOST * jnp.max(variances)  # more says no more, and may not be a number
+            most = MOST * jnp.max(
+                variances * jnp.max(self.widths / self.first) ** 2
+            )  # more says no more, and may overflow
             variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
 
-    def bent(self, belief: Regression) -> Array:
-        """The variance (k,) that curvature may add to the noise of a sample: STRAIGHTEST times the size of a datum and the mean
-        square of the distance of decisions from their mean, in widths, for the mean of a deployment.
+    def bent(self, belief: Regression, samples: int) -> Array:
+        """The variance (k,) that curvature may add to the noise of one of so many samples of a deployment.
+
+        The mean of a datum may be off a line by STRAIGHTEST times its size and the mean square of the distance of decisions from
+        their mean, in widths.
         """
         squares = jnp.sum(jnp.diag(belief.moments.scatter) / self.widths**2) / belief.count
-        return belief.size * (STRAIGHTEST * squares) ** 2 * belief.count / jnp.maximum(belief.deployments, 1.0)
+        return samples * belief.size * (STRAIGHTEST * squares) ** 2
 
     def grown(self, learner: LeastSquares, belief: Regression, known: Rows | Numbers) -> Prior:
         """The prior with squares as large as the estimates say, at least the first guess.

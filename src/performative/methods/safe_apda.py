@@ -32,10 +32,10 @@ SPAN, FINEST = 1.5, 0.04
 """The first range of a coordinate of one sign, in multiples of its start, and the least share that this may be of the range of
 Θ."""
 SPACIOUS, LARGER = 100.0, 3.0
-"""Where Θ's range is more than so many times the largest start of the coordinates that have it, it says nothing of how large
-decisions are; then the first range is at most so many times the start."""
-NIL = 1e-9
-"""A start below this share of the range of Θ is as good as 0, and says nothing, either."""
+"""Where every range of Θ is more than so many times the start, Θ says nothing of how large decisions are; then the first range is
+this multiple of the start."""
+NIL = 1e-14
+"""A start below this share of the range of Θ is 0 up to rounding, and says nothing, either."""
 
 
 def safe_apda(
@@ -199,11 +199,10 @@ def _widths(problem: Problem, start: Floats, moves: Floats) -> tuple[Floats, Flo
         widest = np.full(problem.d, float(np.max(width)))
         return widest, widest
     size, range_ = np.abs(at), high - low
-    alike = (low[:, None] == low) & (high[:, None] == high)
-    largest = np.max(np.where(alike, size, 0.0), axis=1)
-    least = np.where(range_ > SPACIOUS * largest, np.minimum(FINEST * range_, LARGER * size), FINEST * range_)
-    near = np.minimum(np.maximum(SPAN * size, least), range_)
-    first = np.where(bounded & (low * high >= 0.0) & (size > NIL * range_), near, width)
+    one_signed = bounded & (low * high >= 0.0) & (size > NIL * range_)
+    spacious = np.all(~one_signed | (range_ > SPACIOUS * size))
+    near = np.maximum(SPAN * size, LARGER * size if spacious else FINEST * range_)
+    first = np.where(one_signed, np.minimum(near, range_), width)
     return first, width
 
 

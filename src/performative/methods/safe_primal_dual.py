@@ -270,7 +270,9 @@ class SafePrimalDual:
         state = changed(state, prior=state.prior.widened(state.round, belief))
         problem, widths = self.problem, state.prior.widths
         planner = changed(self.planner, widths=widths)
-        fit = self.learner.fit(belief, state.prior.variances(self.learner, belief), state.prior.bent(belief))
+        fit = self.learner.fit(
+            belief, state.prior.variances(self.learner, belief), state.prior.bent(belief, self.samples)
+        )
         fit = lax.optimization_barrier(fit)
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)

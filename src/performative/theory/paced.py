@@ -34,13 +34,20 @@ def stay_excess_risk(standard_error: float, gradient_error: float, residual: flo
 
 
 def unexplored(
-    *, dimension: int, reach: float, length: float, relative: tuple[float, float], pace: float = 0.001
+    *,
+    dimension: int,
+    reach: float,
+    length: float,
+    relative: tuple[float, float],
+    pace: float = 0.001,
+    settled: int = FIRST,
 ) -> float:
     """Lemma 4: the B of tr(S_t + r₋I)⁻¹ ≤ B/√t, where S_t is the scatter of what `safe_apda` deployed before round t.
 
-    B = 2w d/(c r₋) with w = max(1, c√T₁), where T₁ ≥ max(65,536, 1/c²) is the least with T₁ > 1024 L and √T₁ > 16 c r₊ L/ρ², for
-    L = d ln(2wA) and A = 16X²d(1/(2r₋) + r₊/(r₋ρ²)). `reach` is X, the diameter of F, `length` is ρ, how far wide probes go,
-    `relative` is (r₋, r₊), between which the noise over the weakest expected effects stays, and `pace` is c.
+    B = 2w d/(c r₋) with w = max(1, c√T₁), where T₁ ≥ max(65,536, 1/c², T₀) is the least with T₁ > 1024 L and √T₁ > 16 c r₊ L/ρ²,
+    for L = d ln(2wA) and A = 16X²d(1/(2r₋) + r₊/(r₋ρ²)). `reach` is X, the diameter of F, `length` is ρ, how far wide probes go,
+    `relative` is (r₋, r₊), between which the noise over the weakest expected effects stays, `pace` is c, and `settled` is T₀,
+    from which round on the ranges of coordinates stay.
 
     >>> import performative as pf
     >>> pf.theory.unexplored(dimension=1, reach=1.0, length=0.5, relative=(0.5, 0.5))
@@ -53,7 +60,7 @@ def unexplored(
         positive("pace", pace),
     )
     low, high = (positive("relative", value) for value in relative)
-    start = max(float(PLANNED), 1.0 / c**2)
+    start = max(float(PLANNED), 1.0 / c**2, float(whole("settled", settled, FIRST)))
     while True:
         slow = max(1.0, c * math.sqrt(start))
         gained = d * math.log(2 * slow * 16 * x**2 * d * (0.5 / low + high / (low * rho**2)))
@@ -83,10 +90,11 @@ def safe_regret(
     left: float | None = None,
     pace: float = 0.001,
     allowed: float = 10.0,
+    settled: int = FIRST,
 ) -> float:
     """Theorem 3: E Reg(T) of `safe_apda` as it is implemented, O(√T log T) + 6Σε_t²/γ.
 
-    256Δ + Δ(N + H) + C u₊√T + Σ_{256≤t≤T} ((12/γ + 1/(2u₋)) K²b_t p_t + 86 k K²s p_t/γ) + 6Σε_t²/γ, at most TΔ, where
+    T₀Δ + Δ(N + H) + C u₊√T + Σ_{T₀≤t≤T} ((12/γ + 1/(2u₋)) K²b_t p_t + 86 k K²s p_t/γ) + 6Σε_t²/γ, at most TΔ, where
 
     N = 16 d ln(16X²/(h r₋))/h with h = min(2, ρ²/(c r₊√T)) bounds the rounds of wide probes,
     p_t = √2(1 + X²)max(1, r₋/λ₋)B/√t + 4/t, with B from `unexplored`, what is not known,
@@ -111,11 +119,11 @@ def safe_regret(
     least, most = _range("ridge", ridge)
     small, large = _range("unit", unit)
     data, reach, length = whole("data", data, 1), positive("reach", reach), positive("length", length)
-    pace, allowed = positive("pace", pace), positive("allowed", allowed)
+    pace, allowed, settled = positive("pace", pace), positive("allowed", allowed), whole("settled", settled, FIRST)
     bound = (
         positive("left", left)
         if left is not None
-        else unexplored(dimension=d, reach=reach, length=length, relative=relative, pace=pace)
+        else unexplored(dimension=d, reach=reach, length=length, relative=relative, pace=pace, settled=settled)
     )
     root = math.sqrt(rounds)
     h = min(2.0, length**2 / (pace * high * root))
@@ -125,7 +133,7 @@ def safe_regret(
     spread = (math.sqrt(trace * logs) + math.sqrt(most) * distance) ** 2
     unknown = math.sqrt(8) * (1 + reach**2) * max(1.0, low / least) * bound * root + 4 * (1 + math.log(rounds))
     errors = gain**2 * ((12 / gamma + 0.5 / small) * spread + 86 * data * noise / gamma) * unknown
-    later = risk_range * (FIRST + wide + held) + allowed * large * root + errors + 6 * residuals / gamma
+    later = risk_range * (settled + wide + held) + allowed * large * root + errors + 6 * residuals / gamma
     return float(np.minimum(worst, later))
 
 
