@@ -204,11 +204,11 @@ def test_a_problem_without_room_is_refused_with_the_slack_and_who_blocks():
         pf.safe_apda(small()[0], anchor=[1.0, 1.0])
 
 
-@pytest.mark.parametrize("start", [[2.0, 2.0], None])
+@pytest.mark.parametrize("start", [[2.0, 2.0], pytest.param(None, marks=pytest.mark.slow)])
 def test_no_deployment_is_infeasible_from_the_first_on(start):
     problem, environment = small()
     method = pf.safe_apda(problem, start=start, exploration=3.0)
-    runs = scan(method, environment, 300, runs=40)
+    runs = scan(method, environment, 150, runs=10)
     assert violation(problem, runs) <= 0.0
     assert runs.every.std(axis=0).min() > 0.01  # it does explore
     assert np.max(np.abs(runs.every)) <= 2.0  # the box

@@ -30,6 +30,7 @@ def test_a_covariance_moves_with_its_factor():
     assert np.var(samples) == pytest.approx(2.25, rel=0.05)  # the standard error of a variance is 1 %
 
 
+@pytest.mark.slow
 def test_regret_is_against_the_best_fixed_decision_and_dynamic_regret_against_the_moving_one():
     world = pf.Drifting(MARKET, growing)
     rounds = list(range(1, 31))

@@ -204,6 +204,7 @@ def test_a_coarse_grid_measures_a_gentle_loss_and_the_usual_one_a_steep_one(stee
     assert excess == pytest.approx(pf.performative_risk(problem, environment, [0.7]) - least, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_instances_of_different_steepness_share_one_grid():
     problem = pf.Problem(lambda t, z: jnp.logaddexp(0.0, z[0]) + 0.5 * t[0] ** 2 + 0.1 * t[0] * z[0], pf.Box([-1], [1]))
     worlds = [pf.LocationFamily(pf.Gaussian([0.0], [variance]), [[0.5]]) for variance in (1.0, 1600.0)]

@@ -26,6 +26,7 @@ def days(seed=0, decisions=60, most=9):
     return (x, z), (chosen, np.stack([part.mean(axis=0) for part in np.split(z, edges)]), counts)
 
 
+@pytest.mark.slow
 def test_means_and_rows_teach_the_same_regression():
     """Up to the ridge, which follows the noise: rows within a deployment tell more of it than means do."""
     rows, means = days()

@@ -80,6 +80,7 @@ def test_safe_apda_that_forgets_follows_an_effect_that_drifts(loss):
     np.testing.assert_allclose(np.asarray(states.belief.count), 50.0, rtol=1e-6)  # 1/(1 − 0.98)
 
 
+@pytest.mark.slow
 def test_apda_that_forgets_follows_an_effect_that_drifts():
     """Of the effect alone: the last decision shakes with the noise of the few samples that it rests on."""
     assert errors("apda", revenue, 0.99, 3_000)[0] < 0.5 * errors("apda", revenue, 1.0, 3_000)[0]

@@ -9,6 +9,7 @@ import performative as pf
 from performative.numerics.precision import precise
 
 
+@pytest.mark.slow
 def test_perfgd_follows_a_mean_that_is_not_linear_where_a_location_method_is_misled():
     """ℓ = θz and a mean √(θ + 1): PR = θ√(θ + 1), optimum −2/3, stable point at the end of Θ (Izzo, Ying, Zou 2021)."""
     problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Box([-0.9], [1.0]))

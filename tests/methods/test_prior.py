@@ -60,6 +60,7 @@ def outgrown(samples, decisions, theta, box):
         return bool(state.prior.outgrown(fit.regression, fit.known, np.asarray(theta)))
 
 
+@pytest.mark.slow
 def test_a_chord_says_little_of_the_slope_at_its_end():
     """Its middle has its slope; the end may not, once noise is small against that. One cluster at the end says it all."""
     chord, box = [[0.6], [1.0]], pf.Box([0.0], [5.0])
@@ -81,6 +82,7 @@ def test_the_slope_of_a_line_is_off_by_the_third_moments():
     np.testing.assert_allclose(belief.skew, (apart**3).sum(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_decisions_on_one_line_and_fixed_coordinates_are_no_reason_to_fade_or_not_to():
     """On one line in two dimensions neither slope is known; a coordinate that cannot vary changes nothing."""
     line = [[0.6 + 0.1 * step, 0.6 + 0.1 * step] for step in range(5)]

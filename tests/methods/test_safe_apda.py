@@ -59,6 +59,7 @@ def simulated(**options):
     return pf.simulate({"safe": pf.safe_apda(problem)}, environment, rounds=12, realizations=1, seed=3, **options)
 
 
+@pytest.mark.slow
 def test_simulation_agrees_with_asking_and_telling_by_hand():
     problem, environment = small()
     method = pf.safe_apda(problem)

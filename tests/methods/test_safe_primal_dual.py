@@ -245,6 +245,7 @@ def test_a_wide_probe_is_deployed_where_too_little_is_known(constraints):
     assert method.why(state).numbers["wide"]
 
 
+@pytest.mark.slow
 def test_no_wide_probe_is_due_before_the_pace_asks_for_it():
     """The share of the prior's variance that is left is at most 1, so none is due before round 1/PACE²."""
     _, state = starved(int(0.9 / PACE**2))

@@ -34,6 +34,7 @@ def test_earlier_versions_of_safe_apda_are_recognized():
     assert not is_earlier_safe_apda({"method": "TwoStage"})
 
 
+@pytest.mark.slow
 def test_a_study_of_safe_apda_with_its_new_options_opens_and_verifies(tmp_path):
     def method(**options):
         return pf.safe_apda(market_problem(), deployments_per_round=2, max_move=0.1, deployments=9, **options)

@@ -54,6 +54,7 @@ def test_the_gain_where_the_warm_up_is_not_at_zero():
     assert (value.first, value.second) == (pytest.approx(10.0, rel=1e-6), 0.0)
 
 
+@pytest.mark.slow
 def test_a_gain_from_the_constants_of_the_loss_for_a_large_effect():
     effect = 0.1 * np.random.default_rng(0).normal(size=(40, 40)) / np.sqrt(40)
     problem = pf.Problem(lambda theta, z: -jnp.sum(z * theta) + jnp.sum(theta**2), pf.Ball(1.0), dimension=40)

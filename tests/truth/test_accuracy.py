@@ -28,6 +28,7 @@ def test_the_optimum_and_the_stable_point_of_a_newsvendor():
         assert solution.error.risk < 1e-9
 
 
+@pytest.mark.slow
 def test_two_newsvendors_whose_demands_are_correlated():
     """Each stock is the quantile of its own demand, m + 0.3 θ."""
     levels, mean, deviation = np.array([0.8, 0.6]), np.array([1.0, 2.0]), np.sqrt([1.0, 2.0])

@@ -57,6 +57,7 @@ def test_a_host_world_has_an_optimum():
 
 
 @pytest.mark.filterwarnings("ignore::performative.errors.LocalOptimumWarning")
+@pytest.mark.slow
 def test_sampled_regret_agrees_with_the_truth_within_its_error():
     known = pf.LocationFamily(pf.Gaussian([10.0], [1.0]), effect=[[-1.0]])
     best = pf.performative_optimum(PROBLEM, known)
