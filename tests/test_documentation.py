@@ -142,7 +142,6 @@ def test_at_full_scale_the_stable_method_does_not_converge_where_the_reaction_is
     assert full_scale("regression")[10.0, "pd-ps"] > 1
 
 
-@pytest.mark.xfail(strict=True, reason="the tables at a million deployments are to be measured again")
 def test_tables_of_safe_apda_show_what_its_benchmark_wrote(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import safe
@@ -155,7 +154,7 @@ def test_tables_of_safe_apda_show_what_its_benchmark_wrote(monkeypatch):
     for name, row in written["main"].items():
         assert row["ratio"] >= safe.TARGETS[name.split(",")[0]]
         assert row["violation"] <= 1e-12
-        assert row["exponent"] <= -0.4
+        assert row["exponent"] <= -0.45
         assert written["probes"][name]["deployments"] == row["deployments"]
 
 
