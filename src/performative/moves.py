@@ -12,11 +12,14 @@ from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import pytree
 from performative.validation import finite_array, shown
 
+LEAST = 0.1
+"""The least size that shares are taken of, as a share of the start's."""
+
 
 @pytree()
 class Moves:
     """The largest move of each coordinate: `absolute` (d,), plus a share `relative` (d,) of the size of the last decision, or of
-    the `start` where that is 0.
+    a tenth of the `start` where that is more: a coordinate may come near 0, and cross it.
     """
 
     absolute: Array
@@ -46,7 +49,7 @@ class Moves:
 
     def limits(self, last: Array) -> Array:
         """How far each coordinate may move from the last decision, or decisions (b, d)."""
-        size = jnp.abs(jnp.where(last == 0.0, jnp.asarray(self.start), last))
+        size = jnp.maximum(jnp.abs(last), LEAST * jnp.abs(jnp.asarray(self.start)))
         return jnp.asarray(self.absolute) + jnp.asarray(self.relative) * size
 
 
