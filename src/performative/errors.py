@@ -155,6 +155,19 @@ class LocalOptimumWarning(UserWarning):
     """
 
 
+class InfeasibleStartWarning(UserWarning):
+    """The start breaks a constraint: another decision is deployed first, and losses are compared with that.
+
+    >>> import warnings, performative as pf
+    >>> from performative.losses import Revenue
+    >>> cap = pf.constraints.Linear([1.0], 3.0, name="cap")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [cap]), start=[4.0])
+    >>> caught[0].category.__name__, method.start.round(6).tolist()
+    ('InfeasibleStartWarning', [3.0])
+    """
+
+
 class NonFiniteWarning(RuntimeWarning):
     """A method's iterates became infinite or not a number.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from performative.budget import Budget
+from performative.errors import InfeasibleStartWarning
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
 from performative.methods.options import memory_from, parts_of, regression_of
@@ -28,12 +30,10 @@ from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.validation import positive, read_only, shown, whole
 
-SPAN, FINEST = 1.5, 0.04
-"""The first range of a coordinate of one sign, in multiples of its start, and the least share that this may be of the range of
-Θ."""
-SPACIOUS, LARGER = 100.0, 3.0
-"""Where every range of Θ is more than so many times the start, Θ says nothing of how large decisions are; then the first range is
-this multiple of the start."""
+SPAN = 1.5
+"""The first range of a coordinate of one sign, in multiples of its start."""
+ROUNDING = 1e-6
+"""A start is moved by less than this share of its size without a word: a solver's answer may break a constraint by rounding."""
 NIL = 1e-14
 """A start below this share of the range of Θ is 0 up to rounding, and says nothing, either."""
 
@@ -66,7 +66,7 @@ def safe_apda(
 
     Args:
         problem: what the decision-maker knows.
-        start: today's decision, pulled back if it is not feasible; by default the anchor.
+        start: today's decision, pulled back with a warning if it is not feasible; by default the anchor.
         samples: how many samples each deployment brings.
         loss_budget: how much may be lost in all against staying at the start, in multiples of one deployment's loss at the
             start, over the first thirty deployments; it grows like √t afterward. With `forgetting`, over the deployments that
@@ -142,8 +142,20 @@ def _begin(problem: Problem, safety: PreparedSafety, start: Floats | None) -> Fl
     """The first decision: the start, made safe if it is not feasible, or the anchor."""
     if start is None:
         return np.asarray(safety.anchor)
-    feasible = bool(jnp.all(problem.g(jnp.asarray(start)) <= 0.0))
-    return np.array(start) if feasible else np.asarray(safety(problem, jnp.asarray(start)))
+    values = np.asarray(problem.g(jnp.asarray(start)))
+    if np.all(values <= 0.0):
+        return np.array(start)
+    begin = np.asarray(safety(problem, jnp.asarray(start)))
+    if np.max(np.abs(begin - start)) <= ROUNDING * np.max(np.abs(start)):
+        return begin
+    worst = int(np.argmax(values))
+    warnings.warn(
+        f"`start` must be feasible to be deployed, but constraint {problem.constraint_names[worst]!r} is {values[worst]:.3g} > 0 "
+        f"at {shown(start)}: the first decision, and what losses are compared with, is {shown(begin)}",
+        InfeasibleStartWarning,
+        stacklevel=4,
+    )
+    return begin
 
 
 def _entries(name: str, given: ArrayLike | None, effect: Floats | None, dimension: int) -> Floats | None:
@@ -200,10 +212,7 @@ def _widths(problem: Problem, start: Floats, moves: Floats) -> tuple[Floats, Flo
         return widest, widest
     size, range_ = np.abs(at), high - low
     one_signed = bounded & (low * high >= 0.0) & (size > NIL * range_)
-    spacious = np.all(~one_signed | (range_ > SPACIOUS * size))
-    near = np.maximum(SPAN * size, LARGER * size if spacious else FINEST * range_)
-    first = np.where(one_signed, np.minimum(near, range_), width)
-    return first, width
+    return np.where(one_signed, np.minimum(SPAN * size, range_), width), width
 
 
 def _checked_safety(safety: Any) -> Safety:
