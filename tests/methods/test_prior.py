@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 from playing import EFFECT, small
 from scanning import regret, scan
 
 import performative as pf
 from performative.estimators.regression import Regression
 from performative.losses import Revenue
+from performative.methods.prior import GREATEST
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -25,15 +28,20 @@ def samples():
 
 
 def test_the_loss_says_which_effects_are_large():
-    """Revenue weighs each demand with its own price; all is in units of the data and of the ranges."""
+    """Revenue weighs each demand with its own price; all is in units of the data and of the ranges.
+
+    Raised by its own size, a price of which demand loses as much brings no more: the start may be right, and that effect is 1.5
+    times the size across the range.
+    """
     method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], samples=20)
     state = told(method, samples())
     np.testing.assert_array_equal(np.asarray(state.prior.own), np.eye(2))
     with precise():
         deviations = np.sqrt(np.asarray(state.prior.variances(method.learner, state.belief)))
         size = np.sqrt(np.asarray(state.belief.size))
+        means = np.asarray(state.belief.data)
     shares = deviations / size[:, None] * [1.5, 15.0]  # the ranges are 1.5 times the start
-    np.testing.assert_allclose(np.diag(shares), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(np.diag(shares), 1.5 * means / size, rtol=1e-6)
     np.testing.assert_allclose(shares[[0, 1], [1, 0]], 0.6, rtol=1e-6)  # 0.6 for all others together
 
 
@@ -129,3 +137,66 @@ def test_samples_must_have_the_width_of_what_is_known():
     method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], signs=[[-1, 0], [0, -1], [0, 0]])
     with pytest.raises(ValueError, match="`samples` must hold 3 numbers each, like the effect's rows, but got 2"):
         told(method, samples())
+
+
+def right_today(loss, start, upper=5.0, data=(8.0, 8.0)):
+    """The effects (k, d) that would make a start right, in a box from 0 to `upper`."""
+    problem = pf.Problem(loss, pf.Box(np.zeros(len(start)), np.full(len(start), upper)))
+    method = pf.safe_apda(problem, start=start, samples=2)
+    state = method.tell(method.init(new_key(0)), np.array([start]), np.array([[data, data]]))
+    return np.asarray(state.prior.today)
+
+
+def test_the_prior_expects_effects_that_make_the_start_right():
+    """A margin m of a product that sells q: at −q/m for each unit of its price, no other price brings more."""
+    margins = Revenue(cost=[1.0, 3.0])
+    np.testing.assert_allclose(right_today(margins, [2.0, 4.0], data=(8.0, 5.0)), [[8.0, 0.0], [0.0, 5.0]], rtol=1e-9)
+    np.testing.assert_allclose(right_today(margins, [2.0, 4.0], 500.0, (8.0, 5.0)), np.diag([8.0, 5.0]), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "start"),
+    [
+        (Revenue(), [0.0, 0.0]),  # data do not matter to a price of 0
+        (
+            lambda theta, z: jnp.sum((theta - z) ** 2),
+            [1.0, 1.0],
+        ),  # the data show that 8 is better: no reaction is needed
+        (
+            lambda theta, z: jnp.sum(0.5 * theta - jnp.minimum(theta, z)),
+            [0.5, 0.5],
+        ),  # the data show that 8 pieces would be sold
+    ],
+    ids=["nothing", "target", "stock"],
+)
+def test_a_start_that_the_data_show_to_be_wrong_says_nothing_of_effects(loss, start):
+    np.testing.assert_array_equal(right_today(loss, start, 20.0), np.zeros((2, 2)))
+
+
+def test_units_do_not_change_which_effects_make_the_start_right():
+    """Demand in thousands, prices in cents, several data of one price."""
+
+    def loss(factors, theta, z):
+        return -jnp.sum(theta / factors[0] * (z[0] / factors[1] + z[1] / factors[2]))
+
+    plain, scaled = (
+        right_today(
+            Partial(loss, np.array(factors)), [2.0 * factors[0]], 5.0 * factors[0], (8.0 * factors[1], 3.0 * factors[2])
+        )
+        for factors in ([1.0, 1.0, 1.0], [100.0, 1e-3, 1e4])
+    )
+    np.testing.assert_allclose(scaled, plain * np.array([[1e-5], [100.0]]), rtol=1e-9)
+    assert np.all(plain > 0)
+
+
+@pytest.mark.parametrize(("scale", "share"), [(1e-3, 1 / 3), (30.0, GREATEST)])
+def test_data_make_the_prior_smaller_or_larger_within_limits(scale, share):
+    """Effects of nothing, or far larger than expected, seen without noise worth the name; the guess counts as one of three."""
+    method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], samples=20)
+    state, random = told(method, samples()), np.random.default_rng(1)
+    for _ in range(60):
+        x = np.array([1.0, 10.0]) * random.uniform(0.5, 1.5, 2)
+        means = 80.0 + scale * np.array([[8.0, 0.8], [8.0, 0.8]]) @ (x - [1.0, 10.0])
+        state = method.tell(state, [x], means + 1e-3 * random.normal(size=(1, 20, 2)))
+    shares = np.asarray(state.prior.squares) / np.array([1.0, 0.36])
+    np.testing.assert_allclose(shares, share, rtol=0.01)

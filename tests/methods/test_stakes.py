@@ -61,15 +61,15 @@ def test_the_start_loses_nothing_over_itself(stakes):
 @pytest.mark.parametrize(
     ("left", "values", "place"),
     [
-        (1.0, [0.9] * 7, 0),  # affordable
-        (1.0, [3.0, 2.0, 0.9, 0.8, 0.7, 0.6, 0.5], 2),  # half of it is
-        (1.0, [3.0, 2.0, 1.1, 0.8, 0.7, 0.6, 0.5], 7),  # less than half is not worth the budget
-        (0.0, [3.0, 2.0, 1.1, -0.1, -0.2, -0.3, -0.3], 3),  # unless it is surely better than the start
+        (1.0, [0.9] * 9, 0),  # affordable
+        (1.0, [3.0, 2.8, 2.0, 1.5, 0.9, 0.8, 0.7, 0.6, 0.5], 4),  # half of it is
+        (1.0, [3.0, 2.8, 2.0, 1.5, 1.1, 0.8, 0.7, 0.6, 0.5], 9),  # less than half is not worth the budget
+        (0.0, [3.0, 2.8, 2.0, 1.5, 1.1, -0.1, -0.2, -0.3, -0.3], 5),  # unless it is surely better than the start
     ],
 )
 def test_budget_is_spent_on_long_moves_alone(left, values, place):
     share = np.array(SHARES)
-    assert share[2] == WHOLE
+    assert share[4] == WHOLE
     by_share = np.array([*values, 0.0])
 
     def over(x):

@@ -26,6 +26,12 @@ STRAIGHTEST = 0.1
 """The same for the least curvature that is reckoned with, however well a line fits."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
+FARTHEST = 4.0
+"""How wide the first range may be, in multiples of the length over which an effect that makes the start right changes a datum by
+its size."""
+LEAST, GREATEST = 0.05, 10.0
+"""The least and the most that the data may make of that guess, as multiples of it: a few deployments of a curved world fit any
+line if its entries may be of any size."""
 MOST = 1e6
 """The largest variance that a user may give an entry of the effect, in multiples of the largest of the prior."""
 
@@ -36,14 +42,15 @@ class Prior:
 
     `widths` (d,) are those of the range, from the `first` to the `widest`. `own` (k, d) marks the coordinate that the loss weighs
     each datum with. `squares` are the variances of own entries and of the others, as shares of a datum's mean square, across a
-    width. `mixed` (k, d) are the sizes of ∂²ℓ/∂θ∂z across a width, and `bend` the curvature of the risk that the first data that
-    are not 0 lead to expect.
+    width, or of that which `today` (k, d) needs to be right, if that is more. `mixed` (k, d) are the sizes of ∂²ℓ/∂θ∂z across a
+    width, and `bend` the curvature of the risk that the first data that are not 0 lead to expect.
     """
 
     widths: Array
     first: Array
     widest: Array
     own: Array
+    today: Array
     squares: Array
     mixed: Array
     bend: Array
@@ -52,7 +59,7 @@ class Prior:
     def unknown(widths: Array) -> Prior:
         """Before there are data."""
         nothing, widths = jnp.zeros((0, jnp.size(widths))), jnp.asarray(widths)
-        return Prior(widths, widths, widths, nothing, jnp.ones(2), nothing, jnp.zeros(()))
+        return Prior(widths, widths, widths, nothing, nothing, jnp.ones(2), nothing, jnp.zeros(()))
 
     @staticmethod
     def of(
@@ -65,15 +72,21 @@ class Prior:
     ) -> Prior:
         """What the loss and the first samples (n, k), at a decision, lead to expect; `widths` are the first and the widest."""
         first, widest = (_own_widths(problem, each, decision, samples) for each in widths)
-        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.typical) * first
+        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.typical)
         mixed = jnp.where(jnp.isfinite(mixed), jnp.abs(mixed), 0.0)
-        most = jnp.max(mixed, axis=1, keepdims=True)
-        own = ((mixed == most) & (most > 0.5 * jnp.sum(mixed, axis=1, keepdims=True))).astype(jnp.float64)
+        own = mixed * first
+        most = jnp.max(own, axis=1, keepdims=True)
+        own = ((own == most) & (most > 0.5 * jnp.sum(own, axis=1, keepdims=True))).astype(jnp.float64)
+        today = _right_today(problem, widest, own, decision, samples)
         if learner.structured:
-            own = jnp.zeros_like(own)
+            own, today = jnp.zeros_like(own), jnp.zeros_like(own)
+        lengths = jnp.sqrt(jnp.mean(samples**2, axis=0))[:, None] / jnp.where(today > 0, today, 1.0)
+        first = jnp.minimum(first, FARTHEST * jnp.min(jnp.where(today > 0, lengths, jnp.inf), axis=0))
+        mixed = mixed * first
         if belief.groups is not None:
-            own, mixed = jnp.tile(own, (2, 1)), jnp.concatenate([mixed, jnp.zeros_like(mixed)])
-        return Prior(first, first, widest, own, _first_squares(own), mixed, _bend(mixed, belief))
+            nothing = jnp.zeros_like(own)
+            own, today, mixed = jnp.tile(own, (2, 1)), *(jnp.concatenate([part, nothing]) for part in (today, mixed))
+        return Prior(first, first, widest, own, today, _first_squares(own), mixed, _bend(mixed, belief))
 
     def widened(self, rounds: Array, belief: Regression) -> Prior:
         """The prior after so many rounds: from round EVERY on, the range is t/EVERY times the first, up to the widest.
@@ -89,7 +102,7 @@ class Prior:
     def variances(self, learner: LeastSquares, belief: Regression) -> Array:
         """Of the entries (k, d) of the effect, or of the numbers (p,) of a structured one; what the user knows goes first."""
         share = self.own * self.squares[0] + (1.0 - self.own) * self.squares[1]
-        variances = share * belief.size[:, None] / self.widths**2
+        variances = share * self._unit(belief)
         if learner.tensor is not None:
             variances = learner.of_numbers(variances)
         if learner.error is not None:
@@ -99,6 +112,10 @@ class Prior:
             )  # more says no more, and may overflow
             variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
+
+    def _unit(self, belief: Regression) -> Array:
+        """The square (k, d) of an effect that changes a datum by its size across a width, or makes today's decision right."""
+        return jnp.maximum(belief.size[:, None] / self.widths**2, self.today**2)
 
     def bent(self, belief: Regression, samples: int) -> Array:
         """The variance (k,) that curvature may add to the noise of one of so many samples of a deployment.
@@ -110,9 +127,9 @@ class Prior:
         return samples * belief.size * (STRAIGHTEST * squares) ** 2
 
     def grown(self, learner: LeastSquares, belief: Regression, known: Rows | Numbers) -> Prior:
-        """The prior with squares as large as the estimates say, at least the first guess.
+        """The prior with squares as large as the estimates say.
 
-        Each is the mean of what the entries' squares are expected to be (an EM step of empirical Bayes), and so it grows from
+        Each is the mean of what the entries' squares are expected to be (an EM step of empirical Bayes), and so it changes from
         plan to plan until it fits. Entries that the user knows something of are left out.
         """
         expected = jnp.zeros_like(known.effect)
@@ -128,8 +145,8 @@ class Prior:
             if learner.signs is not None:
                 free = free * (learner.given(learner.signs, belief, free.shape) != 0)
         free = free * (belief.size > 0)[:, None]
-        size = jnp.maximum(belief.size, 1e-300)[:, None]
-        squares = ((known.effect - expected) ** 2 * self.widths**2 + known.variances(self.widths)) / size
+        unit = jnp.maximum(self._unit(belief), 1e-300)
+        squares = ((known.effect - expected) ** 2 + known.variances(jnp.ones_like(self.widths))) / unit
         first = _first_squares(self.own)
 
         def average(where: Array, guess: Array) -> Array:
@@ -137,7 +154,7 @@ class Prior:
 
         seen = jnp.stack([average(free * self.own, first[0]), average(free * (1.0 - self.own), first[1])])
         bend = jnp.where(self.bend > 0, self.bend, _bend(self.mixed, belief))
-        return changed(self, squares=jnp.maximum(first, seen), bend=bend)
+        return changed(self, squares=jnp.clip(seen, LEAST * first, GREATEST * first), bend=bend)
 
     def outgrown(self, belief: Regression, known: Rows | Numbers, theta: Array) -> Array:
         """Whether curvature leaves more open about the slope at θ than what is known of the effect, as deployments were far away.
@@ -161,6 +178,29 @@ class Prior:
         share = jnp.where(size > 0, belief.noise / jnp.where(size > 0, size, 1.0), 0.0)
         noise = jnp.maximum(jnp.sum(share) / jnp.maximum(jnp.sum(size > 0), 1), 1e-9)
         return noise / (samples * self.squares[1])
+
+
+def _right_today(problem: Problem, widths: Array, own: Array, decision: Array, samples: Array) -> Array:
+    """The size (k, d) of effects that would make a decision right: D_j + Σ_k A_kj c_k = 0, where D = E ∂ℓ/∂θ and c = E ∂ℓ/∂z.
+
+    Of D counts what it keeps across the range on the same data: a price that gains by whatever it is raised would have been
+    raised if buyers stayed, while an order that the same buyers show to be too small says nothing about how they react. The
+    effects are sought among the data that the loss weighs with a coordinate, if any, in proportion to their sizes, so that units
+    do not matter. Where the data do not matter to the decision, such as an order of 0, no effect makes it right.
+    """
+
+    def mean_slope(argument: int, theta: Array) -> Array:
+        return jnp.mean(jax.vmap(jax.grad(problem.loss, argument), (None, 0))(theta, samples), axis=0)
+
+    direct, slopes = mean_slope(0, decision), mean_slope(1, decision)
+    ends = jax.vmap(problem.decisions.project)(decision - jnp.diag(jnp.sign(direct) * widths))
+    far = jnp.diag(jax.vmap(lambda end: mean_slope(0, end))(ends))
+    kept = jnp.where(direct * far > 0, jnp.minimum(jnp.abs(direct), jnp.abs(far)), 0.0)
+    sizes = jnp.mean(samples**2, axis=0)
+    among = jnp.where(jnp.any(own > 0, axis=0), own, 1.0)
+    total = jnp.sum(among * (slopes**2 * sizes)[:, None], axis=0)
+    right = kept * among * (jnp.abs(slopes) * sizes)[:, None] / jnp.where(total > 0, total, 1.0)
+    return jnp.where((total > 0) & jnp.isfinite(right), right, 0.0)
 
 
 def _bend(mixed: Array, belief: Regression) -> Array:

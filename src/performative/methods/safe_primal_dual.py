@@ -35,6 +35,7 @@ from performative.past import Past
 from performative.problem import Problem
 from performative.reasons import Explanation, Plan, explained
 from performative.safety import PreparedSafety
+from performative.sets import separable
 
 SMALLEST, LARGEST = 0.01, 0.2
 """The limits of the trust region, which begins as `planning.FIRST_RADIUS`, as shares of the range."""
@@ -152,11 +153,16 @@ class SafePrimalDual:
 
     def _decide(self, state: SafeState) -> Array:
         planned = jnp.where(state.repeats > 0, state.probes, state.decision)
-        apart = jnp.max(jnp.abs(planned - state.deployed) / self.max_move.limits(state.deployed), axis=1, keepdims=True)
+        limits = self.max_move.limits(state.deployed)
+        apart = jnp.max(jnp.abs(planned - state.deployed) / limits, axis=1, keepdims=True)
         near = state.deployed + (planned - state.deployed) / jnp.maximum(apart * (1.0 + 1e-12), 1.0)
         # Between two feasible decisions there may be none that is, if the constraints are not convex. What was told may not be
         # feasible at all: then the plan is deployed, however far it is.
         near = jnp.where(self._meets(near), near, jnp.where(self._meets(state.deployed), state.deployed, planned))
+        if separable(self.problem.decisions):  # each coordinate as far as it may go, if that is feasible
+            limits = limits / (1.0 + 1e-12)
+            each = jnp.clip(planned, state.deployed - limits, state.deployed + limits)
+            near = jnp.where(self._meets(each) & self._meets(state.deployed), each, near)
         return jnp.where(apart <= 1.0, planned, near)
 
     def _meets(self, decisions: Array) -> Array:
@@ -248,7 +254,8 @@ class SafePrimalDual:
         losses = jax.vmap(self.problem.loss, (None, 0))(decisions[0], samples[0])
         error = jnp.maximum(state.error, jnp.sqrt(jnp.var(losses) / samples.shape[1]))
         missing = jnp.mean(losses) - state.expected
-        kept = missing < jnp.maximum(error, KEPT * state.promised)
+        moved = jnp.any(jnp.abs(decisions[0] - start) > 1e-9 * state.prior.widths)  # or else nothing was promised
+        kept = moved & (missing < jnp.maximum(error, KEPT * state.promised))
         broken = missing > jnp.maximum(2.0 * error, BROKEN * state.promised)
         factor = jnp.where(kept, GROWTH, jnp.where(broken, SHRINKING, 1.0))
         radius = jnp.where(state.error > 0, jnp.clip(radius * factor, SMALLEST, LARGEST), radius)
@@ -282,7 +289,7 @@ class SafePrimalDual:
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
         mean = stakes.curved(state.ledger.mean)(state.ledger.mean)
         bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
-        spent, refuted = state.ledger.spent(model.error, mean.value, mean.largest, bent, sure)
+        spent, refuted = state.ledger.spent(model.observed, mean.value, mean.largest, bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back. Once losses
         # say that the model is wrong, what it is sure of must make up for all that is overspent.
         left = self.budget.allowance(state.ledger, self._deployed(state)) - spent

@@ -12,7 +12,7 @@ from jax import Array, lax
 from performative.estimators.prediction import Outlook, Prediction
 from performative.estimators.regression import Fit
 
-SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.06, 0.0)
+SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.35, 0.25, 0.12, 0.06, 0.0)
 """How much of the way from the start is tried, the most first, where the whole of it may lose too much."""
 WHOLE = 0.5
 """The least share that budget is spent on: what a move teaches falls like the square of its length, what it may lose less fast,
