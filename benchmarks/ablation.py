@@ -46,13 +46,15 @@ class Part:
 PARTS = {
     "nothing": Part(),
     "the prior on own coordinates": Part({"OTHERS": 2.0}),
+    "that the start may be right": Part({"RIGHT": 0.0}),
+    "a prior that data make smaller": Part({"LEAST": 1.0}),
     "pessimism": Part({"PESSIMISM": 0.0}),
     "the trust region": Part({"FIRST_RADIUS": 1.0, "SMALLEST": 1.0, "LARGEST": 1.0}),
     "steps beyond it": Part({"BENT": 1e9}),
     "fading of far deployments": Part({"CURVED": 0.0}),
     "what a line may be off": Part({"STRAIGHTEST": 0.0}),
     "probes": Part(options={"exploration": 1e-9}),
-    "the price of probes": Part({"WORTH": 1e6}),
+    "the price of probes": Part(options={"exploration": 1e6}),
     "the least curvature": Part({"FLATTEST": 1e-6}),
     "the budget": Part(options={"loss_budget": None}),
 }

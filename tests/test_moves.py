@@ -14,9 +14,12 @@ from performative.numerics.randomness import new_key
 
 
 def test_shares_are_of_the_last_decision_and_numbers_are_not():
+    """A share is of a tenth of the start at least."""
     moves = Moves.of(["5%", 0.5], np.array([2.0, 2.0]))
     np.testing.assert_allclose(
-        moves.limits(np.array([[4.0, 4.0], [-1.0, 0.0], [0.0, 0.0]])), [[0.2, 0.5], [0.05, 0.5], [0.1, 0.5]]
+        moves.limits(np.array([[4.0, 4.0], [-1.0, 0.0], [0.0, 0.0]])),
+        [[0.2, 0.5], [0.05, 0.5], [0.01, 0.5]],
+        rtol=1e-6,
     )
     np.testing.assert_allclose(Moves.of("10%", np.ones(2)).limits(np.ones(2)), [0.1, 0.1])
     assert np.all(np.isinf(Moves.of(None, np.zeros(2)).limits(np.zeros(2))))
@@ -29,7 +32,7 @@ def test_no_deployment_moves_farther_than_its_share():
     runs = scan(method, environment, 30)
     decisions = np.concatenate([runs.first[0][0], runs.later[0][0].reshape(-1, 2)])
     apart = np.abs(np.diff(decisions, axis=0))
-    assert np.all(apart[:, 0] <= 0.05 * np.abs(decisions[:-1, 0]) * (1 + 1e-9))
+    assert np.all(apart[:, 0] <= 0.05 * np.maximum(np.abs(decisions[:-1, 0]), 0.1) * (1 + 1e-9))
     assert np.all(apart[:, 1] <= 0.02 * (1 + 1e-9))
     assert np.max(apart[:, 0] / np.abs(decisions[:-1, 0])) > 0.049  # it does move
 

@@ -204,6 +204,7 @@ def test_a_problem_without_room_is_refused_with_the_slack_and_who_blocks():
         pf.safe_apda(small()[0], anchor=[1.0, 1.0])
 
 
+@pytest.mark.filterwarnings("ignore::performative.InfeasibleStartWarning")
 @pytest.mark.parametrize("start", [[2.0, 2.0], pytest.param(None, marks=pytest.mark.slow)])
 def test_no_deployment_is_infeasible_from_the_first_on(start):
     problem, environment = small()

@@ -106,12 +106,14 @@ class PullToward:
     be in different units.
 
     >>> import jax
+    >>> import jax.numpy as jnp
     >>> import performative as pf
     >>> from performative.losses import Revenue
     >>> problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]), [pf.constraints.Linear([1.0], 4.0)])
-    >>> method = pf.safe_apda(problem, start=[5.0], anchor=[2.0])
-    >>> method.ask(method.init(jax.random.key(0)), jax.random.key(1)).round(3).tolist()
-    [[4.0]]
+    >>> method = pf.safe_apda(problem, anchor=[2.0])
+    >>> with jax.enable_x64(True):
+    ...     method.safety(problem, jnp.array([5.0])).round(3).tolist()
+    [4.0]
     """
 
     anchor: Array
@@ -184,13 +186,15 @@ class NearestFeasible:
     Closer to the candidate than a pull alone, and a thousand times slower.
 
     >>> import jax
+    >>> import jax.numpy as jnp
     >>> import performative as pf
     >>> from performative.losses import Revenue
     >>> cap = pf.constraints.Linear([1.0, 1.0], 4.0)
     >>> problem = pf.Problem(Revenue(), pf.Box([0.0, 0.0], [5.0, 5.0]), [cap])
-    >>> method = pf.safe_apda(problem, start=[4.0, 2.0], anchor=[1.0, 1.0], safety=pf.safety.Nearest())
-    >>> method.ask(method.init(jax.random.key(0)), jax.random.key(1)).round(3).tolist()
-    [[3.0, 1.0]]
+    >>> method = pf.safe_apda(problem, anchor=[1.0, 1.0], safety=pf.safety.Nearest())
+    >>> with jax.enable_x64(True):
+    ...     method.safety(problem, jnp.array([4.0, 2.0])).round(3).tolist()
+    [3.0, 1.0]
     """
 
     pull: PullToward

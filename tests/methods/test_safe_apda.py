@@ -215,18 +215,21 @@ def test_a_small_budget_holds_where_prices_should_not_be_raised(steepness, box):
 def test_a_line_that_few_deployments_fit_is_no_reason_to_go_far():
     """Demand with a kink at today's prices: buyers leave above them, and hardly any come below.
 
-    Whatever entries fit the few deployments made, their prediction promised ten times today's profit, and 3.1 were lost.
+    Lines with entries of any size fit the few deployments made, and promise ten times today's profit. Four runs lost eleven weeks
+    of it in all; they lose five now.
     """
     problem = pf.Problem(Revenue(cost=COSTS), pf.Box(1.05 * COSTS, 3.0 * COSTS))
     method = pf.safe_apda(problem, start=PRICES, samples=50)
-    state, random, lost = method.init(new_key(0)), np.random.default_rng(0), []
-    for _ in range(16):
-        asked = method.ask(state, new_key(1))
-        away = np.asarray(asked[0]) / PRICES - 1.0
-        units = np.maximum(UNITS * (1.0 - np.where(away > 0, 6.0, 1.2) * away), 0.01)
-        lost.append((PRICES - COSTS) @ UNITS - (np.asarray(asked[0]) - COSTS) @ units)
-        state = method.tell(state, asked, random.poisson(units, (1, 50, 3)).astype(float))
-    assert sum(lost) <= 1.3 * (PRICES - COSTS) @ UNITS
+    today, lost = (PRICES - COSTS) @ UNITS, 0.0
+    for seed in range(4):
+        state, random = method.init(new_key(seed)), np.random.default_rng(seed)
+        for _ in range(16):
+            asked = method.ask(state, new_key(1))
+            away = np.asarray(asked[0]) / PRICES - 1.0
+            units = np.maximum(UNITS * (1.0 - np.where(away > 0, 6.0, 1.2) * away), 0.01)
+            lost += today - (np.asarray(asked[0]) - COSTS) @ units
+            state = method.tell(state, asked, random.poisson(units, (1, 50, 3)).astype(float))
+    assert lost <= 6.5 * today
 
 
 def losses_over_start(problem, environment, runs, start):

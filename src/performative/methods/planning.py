@@ -35,7 +35,7 @@ FIRST_RADIUS = 0.12
 """The first trust region: how far θ may move in one plan, as a share of the range."""
 SURELY, BENT = 2.0, 2.0
 """How many standard errors a farther step must be better than none, and by how much the mean of a datum may be off a line across
-the range, in multiples of its size, as long as the trust region is the first one."""
+the range, in multiples of its size, as long as the trust region is no smaller than the first one."""
 FARTHER = (0.0, 0.06, 0.13, 0.22, 0.35, 0.6, 1.0)
 """How much farther is tried, from the trust region to the whole range."""
 ITERATIONS = 80
@@ -50,10 +50,6 @@ TAUGHT = 0.1
 """How much the first probes teach in all directions together, in multiples of what the prior knows of the weakest effects."""
 SHORT, WIDE, LONG = 0.015, 0.1, 0.25
 """The longest probe in the first rounds, from where samples are many to where noise is all, and ever: shares of the range."""
-WORTH = 0.5
-"""What a probe is worth, as a share of what it takes off the cost of not knowing: that cost falls by itself as well."""
-
-
 WIDTH = 0.05
 """How far apart gradients are compared to get the curvature of a loss that is not quadratic, as a share of the first range."""
 
@@ -155,7 +151,7 @@ class Planner:
         over = jax.vmap(now.over_start)(safe)
         far = radii > radius
         # A trust region that shrinks has seen promises broken: the world is more curved than it seemed.
-        most = BENT * (FIRST_RADIUS / radius) ** 2
+        most = BENT * jnp.maximum(FIRST_RADIUS / radius, 1.0) ** 2
         bent = jnp.where(far, most * jax.vmap(now.bent, (0, None))(safe, self.widths), 0.0)
         sure = over.value + SURELY * jnp.hypot(over.largest, bent) < 0.0
         likely = over.value + PESSIMISM * jnp.hypot(over.error, bent)
@@ -254,7 +250,7 @@ class Planner:
 
     def _judged(self, model: Model, slope: Array, center: Array, horizon: Array, u: Array) -> tuple[Array, Array]:
         taught = model.known.taught(center + u, model.slope, model.inverse)
-        return 0.5 * WORTH * self.exploration * horizon * taught, slope @ u + 0.5 * u @ model.hessian @ u
+        return 0.5 * self.exploration * horizon * taught, slope @ u + 0.5 * u @ model.hessian @ u
 
     def _along(self, problem: Problem, theta: Array, multipliers: Array, directions: Array) -> Array:
         """The directions (n, d) without their parts across the constraints that hold θ, whose price is of first order."""

@@ -26,7 +26,9 @@ STRAIGHTEST = 0.1
 """The same for the least curvature that is reckoned with, however well a line fits."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
-FARTHEST = 4.0
+RIGHT = 1.0
+"""The same for the effects that would make the start right, in multiples of them."""
+FARTHEST = 4.5
 """How wide the first range may be, in multiples of the length over which an effect that makes the start right changes a datum by
 its size."""
 LEAST, GREATEST = 0.05, 10.0
@@ -77,7 +79,7 @@ class Prior:
         own = mixed * first
         most = jnp.max(own, axis=1, keepdims=True)
         own = ((own == most) & (most > 0.5 * jnp.sum(own, axis=1, keepdims=True))).astype(jnp.float64)
-        today = _right_today(problem, widest, own, decision, samples)
+        today = RIGHT * _right_today(problem, widest, own, decision, samples)
         if learner.structured:
             own, today = jnp.zeros_like(own), jnp.zeros_like(own)
         lengths = jnp.sqrt(jnp.mean(samples**2, axis=0))[:, None] / jnp.where(today > 0, today, 1.0)
