@@ -198,7 +198,7 @@ def priced(steepness):
 @pytest.mark.parametrize(
     "box", [(1.05 * COSTS, 3.0 * COSTS), (np.zeros(3), np.full(3, 500.0)), (np.full(3, -20.0), np.full(3, 20.0))]
 )
-@pytest.mark.parametrize("steepness", [1.0, 2.0])
+@pytest.mark.parametrize("steepness", [pytest.param(1.0, marks=pytest.mark.slow), 2.0])
 def test_a_small_budget_holds_where_prices_should_not_be_raised(steepness, box):
     """On the first data alone raising all prices seems to gain; the start may be right all the same, or even too high.
 
