@@ -59,7 +59,7 @@ class Model(NamedTuple):
 
     `hessian` is convex, `inverse` that of a Hessian no flatter than is believed, `slope` (k,) how the risk changes with the data,
     and `known` what is known of the effect; `center` is the mean of all decisions. `error` is the standard error of the mean loss
-    of a deployment, `observed` its part that is noise within deployments, and `here` what is predicted at θ.
+    of a deployment by the noise within deployments alone, without the misfit, and `here` what is predicted at θ.
     """
 
     theta: Array
@@ -72,7 +72,6 @@ class Model(NamedTuple):
     unsure: Array
     center: Array
     error: Array
-    observed: Array
     here: Outlook
 
     @staticmethod
@@ -102,7 +101,6 @@ class Model(NamedTuple):
         flattest = jnp.maximum(least, 1e-300)
         here = prediction.at(belief, belief.effect, theta)
         shape = prediction.gradient_variance(belief, belief.effect, theta)
-        error = mean_loss_error(prediction, fit, theta, here, samples)
         return Model(
             theta=theta,
             gradient=slopes,
@@ -113,8 +111,7 @@ class Model(NamedTuple):
             known=known,
             unsure=known.total(here.slope) + fit.misfit * shape * widths[:, None] * widths,
             center=belief.decision,
-            error=error,
-            observed=error / jnp.sqrt(fit.misfit),
+            error=mean_loss_error(prediction, fit, theta, here, samples) / jnp.sqrt(fit.misfit),
             here=here,
         )
 

@@ -289,7 +289,7 @@ class SafePrimalDual:
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
         mean = stakes.curved(state.ledger.mean)(state.ledger.mean)
         bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
-        spent, refuted = state.ledger.spent(model.observed, mean.value, mean.largest, bent, sure)
+        spent, refuted = state.ledger.spent(model.error, mean.value, mean.largest, bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back. Once losses
         # say that the model is wrong, what it is sure of must make up for all that is overspent.
         left = self.budget.allowance(state.ledger, self._deployed(state)) - spent
