@@ -46,6 +46,7 @@ class Part:
 PARTS = {
     "nothing": Part(),
     "the prior on own coordinates": Part({"OTHERS": 2.0}),
+    "what cross effects have in common": Part({"ALIKE": 0.0}),
     "that the start may be right": Part({"RIGHT": 0.0}),
     "a prior that data make smaller": Part({"LEAST": 1.0}),
     "pessimism": Part({"PESSIMISM": 0.0}),

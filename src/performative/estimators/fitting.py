@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -25,26 +26,78 @@ SMALLEST = 1e-200
 
 
 def posterior(
-    normal: Array, gap: Array, prior: Array, variances: Array, signs: Array | None, beside: Array
+    normal: Array,
+    gap: Array,
+    prior: Array,
+    variances: Array,
+    signs: Array | None,
+    beside: Array,
+    share: Array | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Means (m, q) and covariances (m, q, q) of m vectors, how many of the q numbers of each are learned, and beside⁻¹.
 
     With N the `normal` matrices and r the `gap`, what the data say beyond the `prior`: mean = prior + (N + diag(1/v))⁻¹ r. In
     units of the prior's standard deviations all eigenvalues are at least 1, whatever the scales, and v = 0 is no exception.
     The matrix (q, q) `beside` them is inverted in the same call: see `numerics.cholesky`.
+
+    With a `share` (m, q), another prior competes with this one, under which entries have that share of their variance in common:
+    means are averages of what both say, weighted by their evidence. The covariances are those without it.
     """
-    q = prior.shape[1]
-    precision = jnp.diagonal(normal, axis1=1, axis2=2)
-    reach = jnp.sqrt(jnp.minimum(variances, VAGUEST / jnp.maximum(precision, SMALLEST)))
-    matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
+    m, q = prior.shape
+    stacked = normal if share is None else jnp.concatenate([normal, normal])
+    each = variances if share is None else jnp.concatenate([variances, (1.0 - share) * variances])
+    precision = jnp.diagonal(stacked, axis1=1, axis2=2)
+    reach = jnp.sqrt(jnp.minimum(each, VAGUEST / jnp.maximum(precision, SMALLEST)))
+    matrix = jnp.eye(q) + reach[:, :, None] * stacked * reach[:, None, :]
     halves = cholesky.inverse_root(jnp.concatenate([matrix, beside[None]]))
     half, other = halves[:-1], halves[-1]
-    inverse, right = jnp.swapaxes(half, 1, 2) @ half, reach * gap
-    found = jnp.sum(half * jnp.sum(half * right[:, None, :], axis=2)[:, :, None], axis=1)
-    if signs is not None:
-        found = _bounded(matrix, right, found, -prior / jnp.where(reach > 0, reach, 1.0), jnp.asarray(signs))
+    inverse = jnp.swapaxes(half, 1, 2) @ half
     covariance = reach[:, :, None] * inverse * reach[:, None, :]
-    return prior + reach * found, covariance, q - jnp.trace(inverse, axis1=1, axis2=2), other.T @ other
+
+    def found(part: slice, mean: Array, gap: Array) -> Array:
+        right = reach[part] * gap
+        best = jnp.sum(half[part] * jnp.sum(half[part] * right[:, None, :], axis=2)[:, :, None], axis=1)
+        if signs is not None:
+            zero = -mean / jnp.where(reach[part] > 0, reach[part], 1.0)
+            best = _bounded(matrix[part], right, best, zero, jnp.asarray(signs))
+        return mean + reach[part] * best
+
+    first, second = slice(0, m), slice(m, None)
+    estimate = found(first, prior, gap)
+    if share is not None:
+        beyond, pooled = in_common(normal, gap, covariance[second], share * variances)
+        alike = found(second, prior + beyond, gap - jnp.sum(normal * beyond[:, None, :], axis=2))
+        seen = [evidence(half[part], reach[part] * gap) for part in (first, second)]
+        estimate = estimate + jax.nn.sigmoid(seen[1] + pooled - seen[0]) * (alike - estimate)
+    return estimate, covariance[first], q - jnp.trace(inverse[first], axis1=1, axis2=2), other.T @ other
+
+
+def evidence(half: Array, right: Array) -> Array:
+    """The log likelihood of the data under a prior, over that without an effect, from L⁻¹ (m, q, q) and what the data say (m, q).
+
+    Both are in units of the prior's standard deviations, and LLᵀ is the inverse of the posterior's covariance.
+    """
+    determinants = jnp.sum(jnp.log(jnp.diagonal(half, axis1=1, axis2=2)))
+    return determinants + 0.5 * jnp.sum(jnp.sum(half * right[:, None, :], axis=2) ** 2)
+
+
+def in_common(normal: Array, gap: Array, covariance: Array, variances: Array) -> tuple[Array, Array]:
+    """What m vectors (m, q) are expected to be beyond their prior where entries have something in common, and its `evidence`.
+
+    Entries are u·y and what each has of its own, of `covariance` C given the data, with u² the `variances` in common and one
+    y ∼ N(0, 1) for all of them. With N the `normal` matrices, r the `gap` and b = (I − CN)u, the posterior of y has the precision
+    1 + Σ uᵀNb and the mean ŷ = Σ bᵀr over that.
+
+    >>> import jax.numpy as jnp
+    >>> one = jnp.ones((2, 1, 1))  # two numbers, each observed once with variance 1
+    >>> in_common(one, jnp.array([[3.0], [1.0]]), 0.5 * one, jnp.ones((2, 1)))[0].tolist()  # both are 1·y ± 1
+    [[1.0], [1.0]]
+    """
+    u = jnp.sqrt(variances)
+    pulled = jnp.sum(normal * u[:, None, :], axis=2)
+    own = u - jnp.sum(covariance * pulled[:, None, :], axis=2)
+    precision, right = 1.0 + jnp.sum(pulled * own), jnp.sum(own * gap)
+    return u * right / precision, 0.5 * (right**2 / precision - jnp.log(precision))
 
 
 def _bounded(matrix: Array, right: Array, found: Array, zero: Array, signs: Array) -> Array:

@@ -24,6 +24,8 @@ CURVED = 0.7
 """By how much the mean of a datum may be off a line, in multiples of its size, times the square of the distance in widths."""
 STRAIGHTEST = 0.1
 """The same for the least curvature that is reckoned with, however well a line fits."""
+ALIKE = 0.7
+"""The share of their variance that effects on data which the loss weighs with other coordinates have in common, at first."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
 RIGHT = 1.0
@@ -115,6 +117,28 @@ class Prior:
             variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
 
+    def in_common(self, learner: LeastSquares, belief: Regression, rounds: Array) -> Array | None:
+        """The share (k, d) of the variances that the entries have in common: those that are no datum's own, if others are.
+
+        Whoever raises one price sends buyers to all the others: what a few deployments teach of one such effect, they teach of
+        all. It fades until round EVERY, when there are enough data to tell them apart.
+        """
+        if learner.structured:
+            return None
+        others = jnp.any(self.own > 0) * (1.0 - self.own) * self._free(learner, belief)
+        if belief.groups is not None:
+            others = others * (jnp.arange(len(others)) < len(others) // 2)[:, None]  # contrasts have nothing in common
+        return ALIKE * jnp.maximum(1.0 - rounds / EVERY, 0.0) * others
+
+    def _free(self, learner: LeastSquares, belief: Regression) -> Array:
+        """1 for the entries (k, d) that the user says nothing of, and else 0."""
+        free = jnp.ones_like(self.own)
+        if learner.error is not None:
+            free = free * jnp.isnan(learner.given(learner.error, belief, free.shape))
+        if learner.signs is not None:
+            free = free * (learner.given(learner.signs, belief, free.shape) != 0)
+        return free
+
     def _unit(self, belief: Regression) -> Array:
         """The square (k, d) of an effect that changes a datum by its size across a width, or makes today's decision right."""
         return jnp.maximum(belief.size[:, None] / self.widths**2, self.today**2)
@@ -135,17 +159,13 @@ class Prior:
         plan to plan until it fits. Entries that the user knows something of are left out.
         """
         expected = jnp.zeros_like(known.effect)
-        free = jnp.ones_like(known.effect)
         if learner.tensor is not None:
             free = jnp.any(jnp.asarray(learner.tensor) != 0, axis=1).astype(jnp.float64)
             expected = jnp.tensordot(jnp.asarray(learner.tensor), jnp.ravel(jnp.asarray(learner.prior)), ((1,), (0,)))
         else:
+            free = self._free(learner, belief)
             if learner.prior is not None:
                 expected = jnp.nan_to_num(learner.given(learner.prior, belief, free.shape))
-            if learner.error is not None:
-                free = free * jnp.isnan(learner.given(learner.error, belief, free.shape))
-            if learner.signs is not None:
-                free = free * (learner.given(learner.signs, belief, free.shape) != 0)
         free = free * (belief.size > 0)[:, None]
         unit = jnp.maximum(self._unit(belief), 1e-300)
         squares = ((known.effect - expected) ** 2 + known.variances(jnp.ones_like(self.widths))) / unit

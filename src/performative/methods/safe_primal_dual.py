@@ -277,9 +277,9 @@ class SafePrimalDual:
         state = changed(state, prior=state.prior.widened(state.round, belief))
         problem, widths = self.problem, state.prior.widths
         planner = changed(self.planner, widths=widths)
-        fit = self.learner.fit(
-            belief, state.prior.variances(self.learner, belief), state.prior.bent(belief, self.samples)
-        )
+        prior = state.prior
+        variances, bent = prior.variances(self.learner, belief), prior.bent(belief, self.samples)
+        fit = self.learner.fit(belief, variances, bent, prior.in_common(self.learner, belief, state.round))
         fit = lax.optimization_barrier(fit)
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)

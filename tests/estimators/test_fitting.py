@@ -1,0 +1,66 @@
+"""Posteriors of effects against the textbook's, over all entries at once."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from performative.estimators.fitting import posterior
+from performative.numerics.precision import precise
+
+ROWS, COLUMNS = 3, 2
+
+
+def _rows(seed, alike=False):
+    """Decisions, their data with a noise of 1, a prior and its variances; effects may be alike beyond the prior."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(6, COLUMNS))
+    prior, variances = random.normal(size=(ROWS, COLUMNS)), random.uniform(0.5, 2.0, (ROWS, COLUMNS))
+    beyond = 1.5 * np.sqrt(variances) if alike else random.normal(size=(ROWS, COLUMNS))
+    return x, random.normal(size=(ROWS, 6)) + (prior + beyond) @ x.T, prior, variances
+
+
+def _textbook(x, z, prior, covariance):
+    """The posterior mean of all entries, and the log likelihood of the data up to a constant, for a prior with any covariance."""
+    design = np.kron(np.eye(ROWS), x)
+    marginal = design @ covariance @ design.T + np.eye(len(design))
+    left = z.ravel() - design @ prior.ravel()
+    mean = prior.ravel() + covariance @ design.T @ np.linalg.solve(marginal, left)
+    likelihood = -0.5 * np.linalg.slogdet(marginal)[1] - 0.5 * left @ np.linalg.solve(marginal, left)
+    return mean.reshape(prior.shape), likelihood
+
+
+def _estimate(x, z, prior, variances, share):
+    with precise():
+        normal = jnp.asarray(np.tile(x.T @ x, (ROWS, 1, 1)))
+        gap = jnp.asarray(z @ x - prior @ (x.T @ x))
+        parts = posterior(
+            normal, gap, jnp.asarray(prior), jnp.asarray(variances), None, jnp.eye(COLUMNS), jnp.asarray(share)
+        )
+    return [np.asarray(part) for part in parts]
+
+
+def test_estimates_average_what_two_priors_say_by_their_evidence():
+    """One prior has independent entries; under the other some of them have a share of their variance in common."""
+    share = np.array([[0.0, 0.7], [0.7, 0.0], [0.7, 0.7]])
+    weights = []
+    for seed in range(8):
+        x, z, prior, variances = _rows(seed, alike=seed % 2 == 0)
+        alone = np.diag(variances.ravel())
+        u = np.sqrt(share * variances).ravel()
+        together = np.diag(((1.0 - share) * variances).ravel()) + np.outer(u, u)
+        (first, first_evidence), (second, second_evidence) = (
+            _textbook(x, z, prior, each) for each in (alone, together)
+        )
+        weight = 1.0 / (1.0 + np.exp(first_evidence - second_evidence))
+        estimate, covariance, _, _ = _estimate(x, z, prior, variances, share)
+        np.testing.assert_allclose(estimate, first + weight * (second - first), rtol=1e-9)
+        np.testing.assert_allclose(covariance[0], np.linalg.inv(x.T @ x + np.diag(1.0 / variances[0])), rtol=1e-9)
+        weights.append(weight)
+    assert min(weights) < 0.4 and max(weights) > 0.6  # the data decide
+
+
+def test_nothing_in_common_is_one_prior():
+    x, z, prior, variances = _rows(0)
+    expected = _textbook(x, z, prior, np.diag(variances.ravel()))[0]
+    np.testing.assert_allclose(_estimate(x, z, prior, variances, np.zeros_like(variances))[0], expected, rtol=1e-9)
