@@ -30,6 +30,8 @@ STAYS = "stay"
 """The method that learns nothing; all that are neither told nor this one must learn."""
 MARGINAL = ("apda-recycle", "pd-ps", "two-stage")
 """Methods left out, to keep this short: `apda`, `rgd` and `least-squares` stand for them."""
+SAME = ("stay", "safe-apda", "least-squares", "thompson", "rrm", "confidence")
+"""Methods that do the same however many deployments there will be: one run shows what all numbers of them would."""
 FROM_STABLE = ("stay", "safe-apda", "least-squares", "thompson", "rgd", "rrm")
 """Methods that are run from the stable point, too."""
 BAYESIAN = {"problems": ("revenue", "spam", "newsvendor"), "horizons": (30, 100), "realizations": 5}
@@ -82,18 +84,41 @@ def measured(task):
     case = problems.get(name)
     cells = []
     for start in STARTS:
-        for horizon in horizons:
+        names = FROM_STABLE if start == "stable" else methods(case.problem.d)
+
+        def compared(among, horizon, start=start):
             found = comparison.compare(
                 case,
-                methods=FROM_STABLE if start == "stable" else methods(case.problem.d),
+                methods=among,
                 deployments=horizon,
                 samples=samples,
                 start="stable" if start == "stable" else None,
                 realizations=REALIZATIONS,
                 progress=False,
+                record=horizons,
             )
-            cells += cells_of(found.results[name], name, samples, start, horizon)
+            return found.results.get(name)
+
+        longest = compared([each for each in names if each in SAME], max(horizons))
+        for horizon in horizons:
+            others = compared([each for each in names if each not in SAME], horizon)
+            cells += cells_of(joined(longest, others, horizon, names), name, samples, start, horizon)
     return cells
+
+
+def joined(longest, others, horizon, names):
+    """One dataset, in the order of the names: methods of a longer run until this number of deployments, and the others."""
+    import xarray as xr
+
+    parts = []
+    for name in names:
+        data = longest if name in longest.algorithm else others
+        if data is not None and name in data.algorithm:
+            one = data.sel(algorithm=[name])
+            one = one.isel(point=np.flatnonzero(one["deployments"].values[0] <= horizon))
+            parts.append(one.drop_vars([each for each in one if "algorithm" not in one[each].dims]))
+    points = max(part.sizes["point"] for part in parts)
+    return xr.concat([part.pad(point=(points - part.sizes["point"], 0)) for part in parts], "algorithm")
 
 
 def cells_of(dataset, *line):
@@ -295,6 +320,7 @@ def main(chosen, horizons=HORIZONS, workers=2):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_hundred", description=__doc__)
     parser.add_argument("problems", nargs="*", help="names of problems; all by default")
+    parser.add_argument("--workers", type=int, default=2, help="processes that share the parts")
     parser.add_argument("--deployments", nargs="+", type=int, default=list(HORIZONS), choices=HORIZONS)
     asked = parser.parse_args()
-    main(asked.problems, tuple(asked.deployments))
+    main(asked.problems, tuple(asked.deployments), asked.workers)

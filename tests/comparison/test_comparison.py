@@ -248,3 +248,15 @@ def test_the_method_of_the_documentation_keeps_all_rules():
     exec((ROOT / "examples" / "own_method.py").read_text(), namespace)
     case = problems.get("gaussian-mean")
     checks.require(namespace["SignDescent"](case.problem), case.environment)
+
+
+def test_numbers_of_deployments_that_are_asked_for_are_recorded_as_a_shorter_comparison_ends():
+    """A method that does not know how many deployments there will be is the same until each of them."""
+    options = {"methods": ["thompson"], "samples": 2, "realizations": 2}
+    longer = pf.compare("newsvendor", deployments=40, record=[7, 23], **options).results["newsvendor"]
+    shorter = pf.compare("newsvendor", deployments=23, **options).results["newsvendor"]
+    at = longer["deployments"].values[0].tolist()
+    assert {7, 23} <= set(at)
+    np.testing.assert_allclose(
+        longer["deployed_regret"].values[..., at.index(23)], shorter["deployed_regret"].values[..., -1], rtol=1e-9
+    )

@@ -55,6 +55,7 @@ def compare(
     workers: int = 1,
     progress: bool | None = None,
     checkpoint: str | Path | None = None,
+    record: Sequence[int] = (),
 ) -> Comparison:
     """Run methods on problems with the same number of deployments each, on the same noise, and measure all of them.
 
@@ -77,6 +78,7 @@ def compare(
         workers: processes that share the runs. The results do not depend on it, the seconds do.
         progress: show a progress bar; by default if standard error is a terminal.
         checkpoint: a directory to keep finished and begun runs in. The same call resumes an interrupted comparison.
+        record: numbers of deployments after which to measure, besides thirty that are spaced evenly in their logarithm.
 
     Returns:
         For each problem a dataset with dimensions (algorithm, realization, point): `regret`, `violation` (the largest of the
@@ -97,6 +99,7 @@ def compare(
         rounds = whole("rounds", rounds, 1)
     if samples is not None:
         samples = whole("samples", samples, 1)
+    record = tuple(whole("record", count, 1) for count in record)
     show = sys.stderr.isatty() if progress is None else progress
     cases = _cases(problem, world, show)
     if rounds is None and any(signature_of(case.environment).takes_round for case in cases):
@@ -109,7 +112,7 @@ def compare(
     for case in cases:
         begin = tuple(starts[case.name].tolist())
         tasks += [
-            Task(case, name, own, deployments, rounds, realizations, seed, samples, begin)
+            Task(case, name, own, deployments, rounds, realizations, seed, samples, begin, record)
             for name, own in entrants.items()
         ]
     outcomes = _run_all(tasks, workers, show, None if checkpoint is None else Path(checkpoint))
@@ -171,6 +174,7 @@ class Task(NamedTuple):
     seed: int
     samples: int | None
     start: tuple[float, ...]
+    record: tuple[int, ...] = ()
 
 
 def _entrants(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Maker | None]:
@@ -212,7 +216,7 @@ def _recorded_rounds(method: Any, task: Task) -> tuple[list[int], list[int]]:
     most = (budget - opening) // each if task.rounds is None else task.rounds
     if most < 1:
         raise ValueError(f"`deployments` must cover a warm-up of {opening} and a round of {each}, but got {budget}")
-    counts = np.geomspace(opening + each, opening + most * each, POINTS).round().astype(int)
+    counts = [*np.geomspace(opening + each, opening + most * each, POINTS).round().astype(int), *task.record]
     rounds = sorted({max(1, min(most, int(count - opening) // each)) for count in counts} | {1, most})
     return rounds, [opening + t * each for t in rounds]
 
