@@ -70,9 +70,10 @@ def claims(
     seed: int = 0,
     market_seed: int = 0,
     samples: int = STORE_DAYS,
+    weekly: float = 0.0,
 ) -> Iterator[Claim]:
     """What the status claims in some markets of one kind, after so many weeks; `seed` is that of the sales."""
-    markets = Markets.of(kind, count=count, seed=market_seed)
+    markets = Markets.of(kind, count=count, seed=market_seed, weekly=weekly)
     method = pf.safe_apda(markets.problem, start=markets.today, samples=samples)
     best = markets.best_profit()
     today = markets.profit(np.tile(markets.today, (count, 1)))
@@ -111,10 +112,13 @@ def main() -> None:
     parser.add_argument("--markets", type=int, default=40)
     parser.add_argument("--market-seed", type=int, default=0, help="other markets than those of the documentation")
     parser.add_argument("--seed", type=int, default=0, help="other sales in the same markets")
+    parser.add_argument(
+        "--weekly", type=float, default=0.0, help="how good or bad weeks are for all alike, such as 0.05"
+    )
     asked = parser.parse_args()
     print("| demand | weeks | claim | holds | width | too early | extrapolates |\n|---|---|---|---|---|---|---|")
     for kind in asked.kinds:
-        made = list(claims(kind, asked.markets, seed=asked.seed, market_seed=asked.market_seed))
+        made = list(claims(kind, asked.markets, seed=asked.seed, market_seed=asked.market_seed, weekly=asked.weekly))
         for weeks in MARKS:
             for quantity in QUANTITIES:
                 all_of = [one for one in made if (one.quantity, one.weeks) == (quantity, weeks)]

@@ -31,16 +31,20 @@ CAP = 26.0
 
 @dataclasses.dataclass(frozen=True)
 class Markets:
-    """Markets of one kind, side by side: prices (N, d) bring sales (N, n, d)."""
+    """Markets of one kind, side by side: prices (N, d) bring sales (N, n, d).
+
+    `weekly` is by how much a week is good or bad for all products and store-days alike, in logarithms: one standard deviation.
+    """
 
     kind: str
     costs: Floats
     today: Floats
     cap: float
     numbers: dict[str, Floats]
+    weekly: float = 0.0
 
     @staticmethod
-    def of(kind: str, products: int = 5, count: int = MARKETS, seed: int = 0) -> Markets:
+    def of(kind: str, products: int = 5, count: int = MARKETS, seed: int = 0, weekly: float = 0.0) -> Markets:
         """Some markets whose demand is linear, logit, convex-quadratic or nested logit."""
         random = np.random.default_rng([seed, KINDS.index(kind)])
         times = -(-products // len(COSTS))
@@ -59,7 +63,7 @@ class Markets:
             effect = cross * (1.0 - np.eye(products)) - own[:, :, None] * np.eye(products)
             bend = random.uniform(0.0, 0.35, size) if kind == "quadratic" else np.zeros(size)
             numbers = {"units": units, "effect": effect, "bend": 0.5 * bend * own / today}
-        return Markets(kind, costs, today, CAP * products / len(COSTS), numbers)
+        return Markets(kind, costs, today, CAP * products / len(COSTS), numbers, weekly)
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -100,8 +104,10 @@ class Markets:
         return np.sum((prices - self.costs) * self.units(prices), axis=1)
 
     def sales(self, random: np.random.Generator, prices: Floats, store_days: int) -> Floats:
-        """Poisson sales around the mean times a lognormal store-day."""
+        """Poisson sales around the mean times a lognormal store-day, and a lognormal week."""
         crowd = np.exp(SPREAD * random.normal(size=(len(prices), store_days, 1)) - 0.5 * SPREAD**2)
+        if self.weekly:
+            crowd = crowd * np.exp(self.weekly * random.normal(size=(len(prices), 1, 1)) - 0.5 * self.weekly**2)
         return random.poisson(self.units(prices)[:, None] * crowd).astype(float)
 
     def best_profit(self) -> Floats:
@@ -301,6 +307,7 @@ def title(markets: Markets, asked: argparse.Namespace) -> str:
     """What is above a table."""
     today = markets.profit(np.tile(markets.today, (asked.markets, 1)))
     held_out = f" with seed {asked.market_seed}" if asked.market_seed else ""
+    held_out += f" with good and bad weeks ({asked.weekly:g})" if asked.weekly else ""
     return (
         f"{asked.markets} markets{held_out} of {markets.kind} demand, {asked.products} products, {asked.samples} store-days a "
         f"week: the best prices gain {np.mean(markets.best_profit() / today - 1.0):+.1%}"
@@ -336,10 +343,13 @@ def main() -> None:
     parser.add_argument("--weeks", type=int, default=WEEKS)
     parser.add_argument("--markets", type=int, default=MARKETS)
     parser.add_argument("--market-seed", type=int, default=0, help="other markets than those of the documentation")
+    parser.add_argument(
+        "--weekly", type=float, default=0.0, help="how good or bad weeks are for all alike, such as 0.05"
+    )
     parser.add_argument("--only", nargs="+", help="names of policies")
     asked = parser.parse_args()
     for kind in asked.kinds:
-        markets = Markets.of(kind, asked.products, asked.markets, asked.market_seed)
+        markets = Markets.of(kind, asked.products, asked.markets, asked.market_seed, asked.weekly)
         possible = markets.best_profit()
         print("", title(markets, asked), "", *head("policy", asked.weeks), sep="\n")
         for name, make in policies(asked.samples).items():

@@ -6,8 +6,9 @@ With u the distance from the mean decision in units of the widths of the range, 
 
 where f are the products of two and of three coordinates, C ∼ N(0, ρΣ) is how far the world is from linear, m_j ∼ N(0, νΣ) what a
 deployment's samples have in common beyond their decision, and Σ the covariance of the noise of one sample. ρ and ν are averaged
-over what the deployments leave plausible. So a prediction rests on the deployments near it where the world is curved, and on
-all of them where it is straight; far from all of them it is unsure.
+over what the deployments leave plausible. What samples have in common may be shaped unlike their noise, such as a good week for
+all products: as far as there is any, errors have the covariance that the means of deployments show. So a prediction rests on the
+deployments near it where the world is curved, and on all of them where it is straight; far from all of them it is unsure.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ SEEN = 4.0
 """The range is at most so many times the widest spread of the decisions, in units of Θ."""
 CHOSEN = 1.15
 """A factor on standard errors: decisions are asked about because the same data made them look good (`benchmarks.coverage`)."""
+FEW = 2.0
+"""How many deployments the covariance of the noise is worth as a guess of that which deployments' means have."""
 EXACT = 5
 """Up to this dimension all products of coordinates count; beyond it, powers along some random directions do."""
 DIRECTIONS = 120
@@ -64,8 +67,9 @@ class Deployed(NamedTuple):
 class Curved:
     """What is learned: `coefficients` (p, k) of the features, their `inverse` information (p, p) and the `noise` Σ (k, k).
 
-    `curvature` is the standard deviation of C in multiples of the size of the data, and `shared` is ν in multiples of the
-    variance of the largest deployment's mean. `low` and `high` are the least and the greatest of the decisions.
+    Errors of the coefficients have the covariance `inverse` across features and `between` (k, k) across data. `curvature` is the
+    standard deviation of C in multiples of the size of the data, and `shared` is ν in multiples of the variance of the largest
+    deployment's mean. `low` and `high` are the least and the greatest of the decisions.
     """
 
     center: Array
@@ -73,6 +77,7 @@ class Curved:
     coefficients: Array
     inverse: Array
     noise: Array
+    between: Array
     rest: Array
     count: Array
     quantile: Array
@@ -155,7 +160,7 @@ class CurvedRisk:
 
     def _spread(self, along: Array) -> Array:
         """The variance that the coefficients' is responsible for."""
-        return jnp.sum(along * (self.world.inverse @ along @ self.world.noise))
+        return jnp.sum(along * (self.world.inverse @ along @ self.world.between))
 
     def _shape(self, parts: list[tuple[Array, float]]) -> Array:
         """The variance that comes from having seen finitely many samples of the noise, beyond their mean."""
@@ -196,8 +201,8 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
     shared = SHARED / most if degrees >= 10 else np.zeros(1)
     weights = np.where(shared == 0.0, 1.0, 1.0 / max(1, len(shared) - 1))
 
-    def posterior(bend: float, common: float) -> tuple[float, Floats, Floats, Floats]:
-        """The log likelihood, and the coefficients, their inverse information and the covariance of the noise."""
+    def posterior(bend: float, common: float) -> tuple[float, Floats, Floats, Floats, Floats]:
+        """The log likelihood, and the coefficients, their inverse information, and the covariances of noise and of means."""
         prior = np.concatenate(
             [[1e-12], np.full(d, 1 / (STEEPEST**2 * ratio)), np.full(features.shape[1] - d - 1, 1 / bend)]
         )
@@ -208,7 +213,8 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
         inverse = half.T @ half
         coefficients = inverse @ (weighted.T @ y)
         left = y - features @ coefficients
-        total = scatter + (precision[:, None] * left).T @ left + (prior[:, None] * coefficients).T @ coefficients
+        of_means = (precision[:, None] * left).T @ left
+        total = scatter + of_means + (prior[:, None] * coefficients).T @ coefficients
         freedom = degrees + n - 1.0
         total = total + np.diag(np.maximum(1e-12 * freedom * size, 1e-100))
         if freedom > 2 * k:
@@ -216,7 +222,9 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
         else:
             spread, outputs = np.mean(np.log(np.diag(total))), 1
         volume = np.sum(np.log(prior)) + np.sum(np.log(precision)) - 2.0 * np.sum(np.log(np.diag(factor)))
-        return 0.5 * outputs * volume - 0.5 * freedom * spread, coefficients, inverse, total / freedom
+        covariance, learned = total / freedom, np.sum((features @ inverse) * weighted)
+        of_means = (of_means + FEW * covariance) / (max(n - learned, 0.0) + FEW)
+        return 0.5 * outputs * volume - 0.5 * freedom * spread, coefficients, inverse, covariance, of_means
 
     bendings = CURVATURES**2 * ratio
     for _ in range(FARTHEST):
@@ -227,7 +235,8 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
     plausible = np.exp(fits - fits.max()) * weights
     plausible /= plausible.sum()
     bend, common = float(bendings @ plausible.sum(axis=1)), float(plausible.sum(axis=0) @ shared)
-    _, coefficients, inverse, covariance = posterior(bend, common)
+    _, coefficients, inverse, covariance, of_means = posterior(bend, common)
+    together = most * common / (1.0 + most * common)
     at = (rows[:, :d] - center) / widths
     fitted = np.concatenate([np.ones((len(rows), 1)), at, bends(at)], axis=1) @ coefficients
     rest = rows[:, d:] - fitted
@@ -238,9 +247,10 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
         coefficients=jnp.asarray(coefficients),
         inverse=jnp.asarray(inverse),
         noise=jnp.asarray(covariance),
+        between=jnp.asarray(covariance + together * (of_means - covariance)),
         rest=jnp.asarray(rest),
         count=jnp.asarray(counts.sum()),
-        quantile=jnp.asarray(stats.t.ppf(0.975, max(degrees + n - d - 1.0, 1.0))),
+        quantile=jnp.asarray(stats.t.ppf(0.975, max((1.0 - together) * degrees + n - d - 1.0, 1.0))),
         curvature=jnp.asarray(math.sqrt(bend / ratio)),
         shared=jnp.asarray(common * most),
         low=jnp.asarray(low),
