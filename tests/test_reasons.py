@@ -42,7 +42,7 @@ def test_probes_are_named_by_coordinate_with_their_price_and_worth():
     assert f"worth about {why.numbers['worth']:.3g}" in why.sentences[2]
 
 
-def test_a_decision_at_the_cap_names_it_and_the_gain_with_its_error():
+def test_a_decision_at_the_cap_names_it_and_the_gain():
     method, state, _ = played(40)
     why = method.why(state)
     assert "constraint cap" in why.numbers["limits"]
@@ -59,5 +59,6 @@ def test_a_limit_on_moves_is_named():
     why = method.why(state)
     assert np.max(np.abs(asked - np.asarray(state.deployed))) <= 0.001 + 1e-12
     assert "max_move" in why.numbers["limits"]
+    assert why.sentences[1].endswith("over the start, once the current decision is reached")
     assert why.max_move == (0.001, 0.001)
     assert why.budget is None

@@ -98,7 +98,8 @@ class Budget:
     multiple: Array
 
     def __init__(self, multiple: float | None) -> None:
-        assign(self, multiple=np.float64(np.inf if multiple is None else positive("loss_budget", multiple)))
+        unlimited = multiple is None or multiple == np.inf
+        assign(self, multiple=np.float64(np.inf if unlimited else positive("loss_budget", multiple)))
 
     def sure(self, numbers: Array) -> Array:
         """How many standard errors bound an estimate, if they come from so many independent numbers."""

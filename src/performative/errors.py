@@ -168,6 +168,19 @@ class InfeasibleStartWarning(UserWarning):
     """
 
 
+class DistantHistoryWarning(UserWarning):
+    """All past decisions are farther from Θ than Θ is wide: they may be in other units, and say little of decisions in Θ.
+
+    >>> import warnings, performative as pf
+    >>> from performative.losses import Revenue
+    >>> problem = pf.Problem(Revenue(), pf.Box([1.0], [5.0]))  # in euros; the past is in cents
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     method = pf.safe_apda(problem, start=[2.0], history=([[200.0], [250.0]], [[8.0], [7.0]]))
+    >>> caught[0].category.__name__
+    'DistantHistoryWarning'
+    """
+
+
 class NonFiniteWarning(RuntimeWarning):
     """A method's iterates became infinite or not a number.
 

@@ -114,9 +114,10 @@ def history_for(problem: Problem, history: Past | tuple[ArrayLike, ArrayLike]) -
     """The `history` given to a method, checked against its problem."""
     if not isinstance(history, Past):
         if not isinstance(history, tuple | list) or len(history) != 2:
+            got = f"a {type(history).__name__}" if hasattr(history, "columns") else shown(history)
             raise TypeError(
                 f"`history` must be a pair of arrays, decisions (N, d) and samples (N, k), or a performative.Past, but got "
-                f"{shown(history)}; pf.Past.from_frame takes a data frame"
+                f"{got}; pf.Past.from_frame takes a data frame"
             )
         history = Past.of(*history)
     d, width = history.decisions.shape[1], history.means.shape[1]

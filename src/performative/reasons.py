@@ -89,7 +89,8 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
         toward = "moves toward a probe" if probing else "moves toward the current decision"
         sentences = ["exploits: deploys the current decision" if near else toward]
     better = "a gain" if plan.gain >= 0 else "a loss"
-    sentences.append(f"the current decision is expected to bring {better} of {abs(plan.gain):.4g} over the start")
+    there = "" if near else ", once the current decision is reached"
+    sentences.append(f"the plan counts on {better} of {abs(plan.gain):.4g} over the start{there}")
     if exploring:
         price = f"costs about {plan.price:.3g}" if plan.price > 0 else "is expected to cost nothing"
         sentences.append(f"the probe {price} in risk, and what it teaches is worth about {plan.worth:.3g}")

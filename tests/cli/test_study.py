@@ -68,13 +68,13 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     status = run("status", *store)
     assert "constraint cap: slack" in status
     assert "3 deployments reported" in status
-    assert "±" in status
+    assert "effect     too early, 1 more deployment" in status
     numbers = json.loads(run("status", "--json", *store))
     assert numbers["told"] == 3
     assert np.shape(numbers["slack_history"]) == (3, 1)
     assert numbers["now"]["risk"] is None
     assert numbers["now"]["reason"].startswith("too early, ")
-    assert run("why", *store).splitlines()[1].startswith("the current decision is expected to bring a ")
+    assert run("why", *store).splitlines()[1].startswith("the plan counts on a ")
     assert json.loads(run("why", "--json", *store))["numbers"]["action"] in ("explore", "exploit")
     assert "events: 9, reports: 3" in run("verify", *store)
     run("plot", *store, "--out", "study.png")

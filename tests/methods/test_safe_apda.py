@@ -177,11 +177,24 @@ def test_each_coordinate_moves_as_far_as_it_may():
     assert np.all(steps[:, 1] <= 0.3)
 
 
+def test_a_history_in_other_units_is_not_taken_in_silence():
+    problem, _ = small()  # Θ is 4 wide
+    cents = np.array([[100.0, 150.0], [110.0, 140.0]]), np.ones((2, 2))
+    with pytest.warns(
+        pf.DistantHistoryWarning, match=r"the nearest, \[110\.0, 140\.0\], is [\d.]+ times the width of Θ away"
+    ):
+        pf.safe_apda(problem, history=cents)
+    pf.safe_apda(problem, history=(np.array([[0.5, 0.4], [110.0, 140.0]]), np.ones((2, 2))))  # some are near
+
+
+def test_an_infinite_budget_is_none():
+    problem, _ = small()
+    assert float(pf.safe_apda(problem, loss_budget=np.inf).budget.multiple) == np.inf
+
+
 def test_a_start_that_breaks_a_constraint_is_not_moved_in_silence():
     problem, _ = small()  # θ₁ + θ₂ ≤ 1
-    with pytest.warns(
-        pf.InfeasibleStartWarning, match=r"'cap' is 3 > 0 at array\(\[2\., 2\.\]\).* is array\(\[0\.5, 0\.5\]\)"
-    ):
+    with pytest.warns(pf.InfeasibleStartWarning, match=r"'cap' is 3 > 0 at \[2\.0, 2\.0\].* is \[0\.5, 0\.5\]"):
         pf.safe_apda(problem, start=[2.0, 2.0])
     pf.safe_apda(problem, start=[0.5, 0.5 + 1e-9])  # a solver's answer
 

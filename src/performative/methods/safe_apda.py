@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from performative.budget import Budget
-from performative.errors import InfeasibleStartWarning
+from performative.errors import DistantHistoryWarning, InfeasibleStartWarning
 from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
 from performative.methods.options import memory_from, parts_of, regression_of
@@ -70,7 +71,7 @@ def safe_apda(
         samples: how many samples each deployment brings.
         loss_budget: how much may be lost in all against staying at the start, in multiples of one deployment's loss at the
             start, over the first thirty deployments; it grows like √t afterward. With `forgetting`, over the deployments that
-            are remembered. None for no limit.
+            are remembered. None or infinity for no limit.
         max_move: how far a decision may be from the last one: a number, a share of the last decision such as "5%", or a list
             of them, one for each coordinate.
         deployments: how many there will be, if you know: the last ones then explore less.
@@ -131,7 +132,7 @@ def safe_apda(
         start=as_field(begin),
         max_move=moves,
         deployments=as_field(np.float64(np.inf if deployments is None else whole("deployments", deployments, 1))),
-        history=None if history is None else _past(problem, learner, history),
+        history=None if history is None else _past(problem, learner, history, widest),
         samples=samples,
         arms=whole("deployments_per_round", deployments_per_round, 1),
     )
@@ -148,10 +149,10 @@ def _begin(problem: Problem, safety: PreparedSafety, start: Floats | None) -> Fl
     begin = np.asarray(safety(problem, jnp.asarray(start)))
     if np.max(np.abs(begin - start)) <= ROUNDING * np.max(np.abs(start)):
         return begin
-    worst = int(np.argmax(values))
+    worst, first = int(np.argmax(values)), shown(np.round(begin, 6).tolist())
     warnings.warn(
         f"`start` must be feasible to be deployed, but constraint {problem.constraint_names[worst]!r} is {values[worst]:.3g} > 0 "
-        f"at {shown(start)}: the first decision, and what losses are compared with, is {shown(begin)}",
+        f"at {shown(start.tolist())}: the first decision, and what losses are compared with, is {first}",
         InfeasibleStartWarning,
         stacklevel=4,
     )
@@ -225,9 +226,20 @@ def _checked_safety(safety: Any) -> Safety:
 
 
 @in_float64
-def _past(problem: Problem, learner: LeastSquares, history: Past | tuple[ArrayLike, ArrayLike]) -> Past:
+def _past(problem: Problem, learner: LeastSquares, history: Past | tuple[ArrayLike, ArrayLike], widest: Floats) -> Past:
     """The history, checked against the problem, the effect and what the loss needs to know about the data."""
     past = history_for(problem, history)
+    decisions = np.asarray(past.decisions)
+    inside = np.asarray(jax.vmap(problem.decisions.project)(jnp.asarray(decisions)))
+    away = np.max(np.abs(decisions - inside) / np.where(widest > 0, widest, 1.0), axis=1)
+    if np.min(away) > 1.0 and np.any(decisions):  # base samples are at 0, wherever Θ is
+        nearest = int(np.argmin(away))
+        warnings.warn(
+            f"`history` should hold decisions near Θ, but the nearest, {shown(decisions[nearest].tolist())}, is "
+            f"{away[nearest]:.3g} times the width of Θ away from it: is it in other units?",
+            DistantHistoryWarning,
+            stacklevel=4,
+        )
     width = past.means.shape[1]
     if learner.width not in (None, width):
         raise ValueError(

@@ -151,9 +151,9 @@ class Recent:
         return np.append(np.cumprod(fading[:0:-1])[::-1], 1.0)
 
 
-@pytree("sure", "early")
+@pytree("early")
 class Believed:
-    """The estimated world, a risk that can be minimized; `sure` says whether the effect has standard errors.
+    """The estimated world, a risk that can be minimized.
 
     `curved` is the risk that intervals come from; None while it is too `early` for it, by so many deployments, and where the
     method knows the structure of the effect. `misfit` is by how much the means of deployments vary more around the line than
@@ -166,7 +166,6 @@ class Believed:
     curved: CurvedRisk | None
     misfit: Array
     reported: Array
-    sure: bool
     early: int
 
     def __call__(self, theta: Array, where: Array | None = None) -> Array:
@@ -176,7 +175,7 @@ class Believed:
 
 @in_float64
 def believed(method: Method, state: MethodState, recent: Recent) -> Believed | None:
-    """The estimated world, once there are data. Standard errors take more distinct decisions than a decision has numbers.
+    """The estimated world, once there are data. Standard errors take two more distinct decisions than a decision has numbers.
 
     Only a method that learns a structured effect does better than least squares of the log: it knows the structure.
     """
@@ -184,12 +183,12 @@ def believed(method: Method, state: MethodState, recent: Recent) -> Believed | N
     if not distinct:
         return None
     problem, d = method.problem, method.problem.d
-    sure, early, memory = distinct > d, max(0, d + 2 - distinct), memory_of(method)
+    early, memory = max(0, d + 2 - distinct), memory_of(method)
     deployed = recent.deployed(memory)
     count = jnp.asarray(float(len(deployed.decisions)))
     learned = method.structure(state) if isinstance(method, KnowsStructure) else None
     if learned is not None:
-        return Believed(*learned, None, jnp.asarray(_misfit(learned, deployed)), count, sure, early)
+        return Believed(*learned, None, jnp.asarray(_misfit(learned, deployed)), count, early)
     learner = LeastSquares(callable_node(apply_effect), None, None, None, None, (), RESERVOIR, None)
     prediction = Prediction(problem.loss, learner.shift)
     decisions, samples, weights = recent.rows(memory)
@@ -197,7 +196,7 @@ def believed(method: Method, state: MethodState, recent: Recent) -> Believed | N
     regression = Regression.of(decisions, samples, weights, None if quadratic else RESERVOIR)
     misfit = _misfit(Learned(learner, prediction, regression), deployed)
     curved = None if early else CurvedRisk.of(problem.loss, fit(deployed, _ranges(problem)))
-    return Believed(learner, prediction, regression, curved, jnp.asarray(misfit), count, sure, early)
+    return Believed(learner, prediction, regression, curved, jnp.asarray(misfit), count, early)
 
 
 def memory_of(method: Method) -> float | None:
@@ -340,7 +339,7 @@ def _quantile(world: Believed) -> float:
 
 
 def _confidence(world: Believed, decision: ArrayLike, reference: ArrayLike | None = None) -> Confidence | None:
-    if not world.sure:
+    if world.early:
         return None
     theta = jnp.asarray(decision)
     other = theta if reference is None else jnp.asarray(reference)

@@ -53,7 +53,7 @@ def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64])
 def step(method: object, world: Believed | None, decisions: Floats) -> Iterator[str]:
     """A step size above 2/L, where L is the largest curvature of the risk the method descends; or decisions that oscillate."""
     size = getattr(method, "step", None)
-    if world is not None and world.sure and size is not None and not callable(size):
+    if world is not None and not world.early and size is not None and not callable(size):
         anticipates = bool(getattr(getattr(method, "estimator", None), "anticipate", False))
         curvature = _largest_curvature(world, decisions[-1], anticipates)
         if float(size) * curvature > 2.0:

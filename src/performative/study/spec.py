@@ -91,8 +91,6 @@ def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Past | None 
         raise SpecError(wrong)
     if "safety" in options:
         options["safety"] = _SAFETY[options["safety"]]()
-    if options.get("loss_budget") == np.inf:  # TOML cannot say None
-        options["loss_budget"] = None
     if past is not None:
         options["history"] = past
     try:

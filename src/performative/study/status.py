@@ -115,22 +115,22 @@ class Status(NamedTuple):
     def _effect(self) -> list[str]:
         if self.effect is None:
             return []
+        if self.effect_error is None:
+            reason = None if self.now is None else self.now.reason
+            return [f"effect     {reason or 'too early, more samples'}"]
         rows = np.atleast_2d(self.effect)
         rows = rows.reshape(-1, rows.shape[-1])
-        errors = np.full(rows.shape, np.nan) if self.effect_error is None else self.effect_error.reshape(rows.shape)
+        errors = self.effect_error.reshape(rows.shape)
         lines = [
             f"effect {place:<4}"
             + ", ".join(
-                f"{value:.4g}" + ("" if np.isnan(error) else f" ± {error:.2g}")
-                for value, error in zip(values[:MOST_ROWS], errors_of_row, strict=False)
+                f"{value:.4g} ± {error:.2g}" for value, error in zip(values[:MOST_ROWS], errors_of_row, strict=False)
             )
             + (", …" if len(values) > MOST_ROWS else "")
             for place, (values, errors_of_row) in enumerate(zip(rows[:MOST_ROWS], errors, strict=False))
         ]
         if len(rows) > MOST_ROWS:
             lines.append(f"effect …   {len(rows) - MOST_ROWS} more rows")
-        if self.effect_error is None:
-            lines.append("effect     no standard errors yet: deploy more distinct decisions")
         return lines
 
     def plain(self) -> dict[str, Any]:
