@@ -171,7 +171,10 @@ def searched(task):
 
 def run(task):
     """One task of either kind."""
+    import jax
+
     kind, *rest = task
+    jax.clear_caches()  # programs of other problems are of no use, and there is a limit to how many a process can hold
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return (measured if kind == "measured" else searched)(tuple(rest))
