@@ -223,6 +223,25 @@ def test_the_cells_of_the_first_deployments_say_what_was_lost_against_staying(mo
     assert set(first_hundred.read()) == set(cells.values())
 
 
+def test_a_long_run_of_the_first_deployments_stands_for_a_shorter_one(monkeypatch):
+    """Of methods that do not know how many deployments there will be, the part until then is joined with the others' whole."""
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import first_hundred
+
+    def runs(name, deployments):
+        count = len(deployments)
+        regret = np.arange(count, dtype=float) + np.zeros((1, 3, count))
+        parts = {"deployed_regret": (("algorithm", "realization", "point"), regret), "optimum_risk": ((), 1.0)}
+        parts["deployments"] = (("algorithm", "point"), np.array([deployments], float))
+        return xr.Dataset(parts, {"algorithm": [name]})
+
+    longest, others = runs("stay", [1, 10, 30, 100]), runs("rgd", [1, 2, 5, 10, 30])
+    joined = first_hundred.joined(longest, others, 30, ("stay", "rgd", "missing"))
+    assert joined.algorithm.values.tolist() == ["stay", "rgd"]
+    np.testing.assert_array_equal(joined["deployments"][0], [np.nan, np.nan, 1, 10, 30])
+    np.testing.assert_array_equal(joined["deployed_regret"][:, 0, -1], [2.0, 4.0])
+
+
 def test_every_part_of_the_ablation_can_be_taken_away(monkeypatch):
     """The constants are where they are looked for, and the options are those of the method."""
     monkeypatch.syspath_prepend(ROOT)
