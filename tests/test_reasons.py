@@ -59,6 +59,5 @@ def test_a_limit_on_moves_is_named():
     why = method.why(state)
     assert np.max(np.abs(asked - np.asarray(state.deployed))) <= 0.001 + 1e-12
     assert "max_move" in why.numbers["limits"]
-    assert why.sentences[1].endswith("over the start, once the current decision is reached")
     assert why.max_move == (0.001, 0.001)
     assert why.budget is None

@@ -98,7 +98,7 @@ class Budget:
     multiple: Array
 
     def __init__(self, multiple: float | None) -> None:
-        unlimited = multiple is None or multiple == np.inf
+        unlimited = multiple is None or (np.ndim(multiple) == 0 and multiple == np.inf)
         assign(self, multiple=np.float64(np.inf if unlimited else positive("loss_budget", multiple)))
 
     def sure(self, numbers: Array) -> Array:

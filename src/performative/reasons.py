@@ -69,6 +69,7 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
     far = np.any(np.abs(moves) > 1e-9 * plan.widths, axis=1)
     near = np.all(np.abs(plan.decisions - plan.planned) <= 1e-9 * plan.widths)
     exploring = bool(np.any(far)) and bool(near)
+    probing = bool(np.any(np.abs(plan.planned - plan.decision) > 1e-9 * plan.widths))
     limits = _limits(problem, plan, not near)
     numbers: dict[str, object] = {
         "action": "explore" if exploring else "exploit",
@@ -85,11 +86,10 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
         again = f", for {plan.repeats} rounds" if plan.repeats > 1 else ""
         sentences = [f"explores: {said} from the current decision{again}"]
     else:
-        probing = bool(np.any(np.abs(plan.planned - plan.decision) > 1e-9 * plan.widths))
         toward = "moves toward a probe" if probing else "moves toward the current decision"
         sentences = ["exploits: deploys the current decision" if near else toward]
     better = "a gain" if plan.gain >= 0 else "a loss"
-    there = "" if near else ", once the current decision is reached"
+    there = "" if near or probing else ", once the current decision is reached"
     sentences.append(f"the plan counts on {better} of {abs(plan.gain):.4g} over the start{there}")
     if exploring:
         price = f"costs about {plan.price:.3g}" if plan.price > 0 else "is expected to cost nothing"

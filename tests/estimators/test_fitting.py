@@ -65,3 +65,36 @@ def test_nothing_in_common_is_one_prior():
     x, z, prior, variances = _rows(0)
     expected = _textbook(x, z, prior, np.diag(variances.ravel()))[0]
     np.testing.assert_allclose(_estimate(x, z, prior, variances, np.zeros_like(variances))[0], expected, rtol=1e-9)
+
+
+def test_decisions_on_a_line_and_next_to_no_noise_leave_finite_estimates():
+    """What is in common is weighed by a difference of two numbers that may be immense, and nearly equal."""
+    share = np.full((ROWS, COLUMNS), 0.7)
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        x = random.normal(size=(6, 1)) * random.normal(size=COLUMNS)
+        effect = random.normal(size=(ROWS, COLUMNS))
+        for noise in (1e-8, 1e-13, 1e-150):
+            normal = np.tile(x.T @ x / noise, (ROWS, 1, 1))
+            gap = effect @ (x.T @ x) / noise
+            with precise():
+                parts = posterior(
+                    jnp.asarray(normal), jnp.asarray(gap), jnp.zeros(effect.shape), jnp.ones(effect.shape), None,
+                    jnp.eye(COLUMNS), jnp.asarray(share),
+                )  # fmt: skip
+            assert all(np.all(np.isfinite(part)) for part in parts)
+            np.testing.assert_allclose(np.asarray(parts[0]) @ x.T, effect @ x.T, rtol=1e-3, atol=1e-3)
+
+
+def test_signs_that_are_known_turn_what_is_in_common():
+    """Complements and substitutes: effects of ±1, of which two were observed, say what the third one is."""
+    signs = np.array([[1.0], [-1.0], [1.0]])
+    normal = np.array([[[100.0]], [[100.0]], [[0.0]]])
+    gap = 100.0 * np.array([[1.0], [-1.0], [0.0]])
+    with precise():
+        estimate = posterior(
+            *map(jnp.asarray, (normal, gap, np.zeros((3, 1)), np.ones((3, 1)), signs)),
+            jnp.eye(1),
+            jnp.full((3, 1), 0.9),
+        )[0]
+    assert float(estimate[2, 0]) > 0.4

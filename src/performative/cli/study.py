@@ -63,11 +63,9 @@ def tell(
     name: Named = None,
 ) -> None:
     """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
-    from performative.study.status import row
-
     with _opened(store, name) as study:
         told = study.tell(deployment, _samples(data, study, deployment))
-        typer.echo(f"deployment {deployment} reported; next is round {told.round}, with decision {row(told.decision)}")
+        typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
 
 
 @app.command()

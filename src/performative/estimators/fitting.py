@@ -44,36 +44,38 @@ def posterior(
     means are averages of what both say, weighted by their evidence. The covariances are those without it.
     """
     m, q = prior.shape
-    stacked = normal if share is None else jnp.concatenate([normal, normal])
-    each = variances if share is None else jnp.concatenate([variances, (1.0 - share) * variances])
-    precision = jnp.diagonal(stacked, axis1=1, axis2=2)
-    reach = jnp.sqrt(jnp.minimum(each, VAGUEST / jnp.maximum(precision, SMALLEST)))
-    matrix = jnp.eye(q) + reach[:, :, None] * stacked * reach[:, None, :]
+    precision = jnp.diagonal(normal, axis1=1, axis2=2)
+    variances = jnp.minimum(variances, VAGUEST / jnp.maximum(precision, SMALLEST))
+    if share is not None:  # what each entry has of its own, in the same call
+        normal, variances = jnp.tile(normal, (2, 1, 1)), jnp.concatenate([variances, (1.0 - share) * variances])
+    reach = jnp.sqrt(variances)
+    matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
     halves = cholesky.inverse_root(jnp.concatenate([matrix, beside[None]]))
     half, other = halves[:-1], halves[-1]
-    inverse = jnp.swapaxes(half, 1, 2) @ half
-    covariance = reach[:, :, None] * inverse * reach[:, None, :]
+    inverse = jnp.swapaxes(half[:m], 1, 2) @ half[:m]
+    covariance = reach[:m, :, None] * inverse * reach[:m, None, :]
 
-    def found(part: slice, mean: Array, gap: Array) -> Array:
-        right = reach[part] * gap
-        best = jnp.sum(half[part] * jnp.sum(half[part] * right[:, None, :], axis=2)[:, :, None], axis=1)
+    def mean(part: slice, right: Array) -> Array:
+        found = jnp.sum(half[part] * jnp.sum(half[part] * right[:, None, :], axis=2)[:, :, None], axis=1)
         if signs is not None:
-            zero = -mean / jnp.where(reach[part] > 0, reach[part], 1.0)
-            best = _bounded(matrix[part], right, best, zero, jnp.asarray(signs))
-        return mean + reach[part] * best
+            zero = -prior / jnp.where(reach[part] > 0, reach[part], 1.0)
+            found = _bounded(matrix[part], right, found, zero, jnp.asarray(signs))
+        return prior + reach[part] * found
 
-    first, second = slice(0, m), slice(m, None)
-    estimate = found(first, prior, gap)
+    alone, right = slice(0, m), reach[:m] * gap
+    estimate = mean(alone, right)
     if share is not None:
-        beyond, pooled = in_common(normal, gap, covariance[second], share * variances)
-        alike = found(second, prior + beyond, gap - jnp.sum(normal * beyond[:, None, :], axis=2))
-        seen = [evidence(half[part], reach[part] * gap) for part in (first, second)]
-        estimate = estimate + jax.nn.sigmoid(seen[1] + pooled - seen[0]) * (alike - estimate)
-    return estimate, covariance[first], q - jnp.trace(inverse[first], axis1=1, axis2=2), other.T @ other
+        together, beyond = slice(m, None), reach[m:] * gap
+        weights = jnp.where(reach[m:] > 0, jnp.sqrt(share / (1.0 - share)), 0.0)
+        weights = weights if signs is None else jnp.where(signs < 0, -weights, weights)
+        y, seen = in_common(half[together], beyond, weights)
+        likelier = evidence(half[together], beyond) + seen - evidence(half[alone], right)
+        estimate = estimate + jax.nn.sigmoid(likelier) * (mean(together, beyond + weights * y) - estimate)
+    return estimate, covariance, q - jnp.trace(inverse, axis1=1, axis2=2), other.T @ other
 
 
 def evidence(half: Array, right: Array) -> Array:
-    """The log likelihood of the data under a prior, over that without an effect, from L⁻¹ (m, q, q) and what the data say (m, q).
+    """The log likelihood of all data under a prior, over that without an effect, from L⁻¹ (m, q, q) and what they say (m, q).
 
     Both are in units of the prior's standard deviations, and LLᵀ is the inverse of the posterior's covariance.
     """
@@ -81,23 +83,23 @@ def evidence(half: Array, right: Array) -> Array:
     return determinants + 0.5 * jnp.sum(jnp.sum(half * right[:, None, :], axis=2) ** 2)
 
 
-def in_common(normal: Array, gap: Array, covariance: Array, variances: Array) -> tuple[Array, Array]:
-    """What m vectors (m, q) are expected to be beyond their prior where entries have something in common, and its `evidence`.
+def in_common(half: Array, right: Array, weights: Array) -> tuple[Array, Array]:
+    """What the entries of m vectors (m, q) have in common, and its `evidence`.
 
-    Entries are u·y and what each has of its own, of `covariance` C given the data, with u² the `variances` in common and one
-    y ∼ N(0, 1) for all of them. With N the `normal` matrices, r the `gap` and b = (I − CN)u, the posterior of y has the precision
-    1 + Σ uᵀNb and the mean ŷ = Σ bᵀr over that.
+    In units of the standard deviation of what each has of its own, entries are w·y beyond that, with the `weights` w and one
+    y ∼ N(0, 1) for all of them. The posterior of y has the precision 1 + Σ(|w|² − |L⁻¹w|²) and the mean ŷ = Σ(L⁻¹w)ᵀL⁻¹r over
+    that.
 
     >>> import jax.numpy as jnp
-    >>> one = jnp.ones((2, 1, 1))  # two numbers, each observed once with variance 1
-    >>> in_common(one, jnp.array([[3.0], [1.0]]), 0.5 * one, jnp.ones((2, 1)))[0].tolist()  # both are 1·y ± 1
-    [[1.0], [1.0]]
+    >>> half = jnp.full((2, 1, 1), 0.5**0.5)  # two numbers y ± 1, each observed once with variance 1
+    >>> round(float(in_common(half, jnp.array([[3.0], [1.0]]), jnp.ones((2, 1)))[0]), 6)
+    1.0
     """
-    u = jnp.sqrt(variances)
-    pulled = jnp.sum(normal * u[:, None, :], axis=2)
-    own = u - jnp.sum(covariance * pulled[:, None, :], axis=2)
-    precision, right = 1.0 + jnp.sum(pulled * own), jnp.sum(own * gap)
-    return u * right / precision, 0.5 * (right**2 / precision - jnp.log(precision))
+    seen, said = (jnp.sum(half * part[:, None, :], axis=2) for part in (weights, right))
+    # No eigenvalue of L⁻¹ is over 1, so each term is positive but for rounding.
+    precision = 1.0 + jnp.sum(jnp.maximum(jnp.sum(weights**2 - seen**2, axis=1), 0.0))
+    y = jnp.sum(seen * said) / precision
+    return y, 0.5 * (y**2 * precision - jnp.log(precision))
 
 
 def _bounded(matrix: Array, right: Array, found: Array, zero: Array, signs: Array) -> Array:

@@ -118,14 +118,16 @@ class Prior:
         return variances
 
     def in_common(self, learner: LeastSquares, belief: Regression, rounds: Array) -> Array | None:
-        """The share (k, d) of the variances that the entries have in common: those that are no datum's own, if others are.
+        """The share (k, d) of the variances that cross effects have in common: of one datum's own coordinate on other data that
+        have one; None if there are none.
 
         Whoever raises one price sends buyers to all the others: what a few deployments teach of one such effect, they teach of
         all. It fades until round EVERY, when there are enough data to tell them apart.
         """
-        if learner.structured:
+        if learner.structured or self.own.shape[1] == 1:
             return None
-        others = jnp.any(self.own > 0) * (1.0 - self.own) * self._free(learner, belief)
+        priced = jnp.any(self.own > 0, axis=1, keepdims=True) * jnp.any(self.own > 0, axis=0)
+        others = priced * (1.0 - self.own) * self._free(learner, belief)
         if belief.groups is not None:
             others = others * (jnp.arange(len(others)) < len(others) // 2)[:, None]  # contrasts have nothing in common
         return ALIKE * jnp.maximum(1.0 - rounds / EVERY, 0.0) * others
