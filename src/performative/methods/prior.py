@@ -25,7 +25,7 @@ CURVED = 0.7
 STRAIGHTEST = 0.1
 """The same for the least curvature that is reckoned with, however well a line fits."""
 ALIKE = 0.7
-"""The share of their variance that effects on data which the loss weighs with other coordinates have in common, at first."""
+"""The share of their variance that cross effects, such as of one price on the sales of others, have in common, at first."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
 RIGHT = 1.0
