@@ -63,6 +63,8 @@ def instance(seed: int, realization: int, sensitivity: float, warmup: int) -> In
 
 
 Constraints = tuple[Linear, Linear, Quadratic]
+INSIDE = 1.0 + 1e-12
+"""How far inside the constraints a start is that would break them."""
 
 
 def _constraints(spread: Floats, covariance: Floats) -> Constraints:
@@ -79,10 +81,13 @@ def _problem(sensitivity: float, constraints: Constraints) -> Problem:
 
 
 def _feasible(constraints: Constraints, start: Floats) -> Floats:
-    """The point scaled down into the feasible set: each constraint is monotone along the ray."""
+    """The point scaled down into the feasible set: each constraint is monotone along the ray.
+
+    It ends a hair inside, so that it stays feasible whatever the order in which a constraint is summed.
+    """
     *linear, risk = constraints
     shares = [float((item.coefficients[0] @ start) / item.bound[0]) for item in linear]
-    return start / max(1.0, *shares, float(np.sqrt(start @ risk.matrix @ start / risk.bound)))
+    return start / max(1.0, INSIDE * max(*shares, float(np.sqrt(start @ risk.matrix @ start / risk.bound))))
 
 
 def make(sensitivity: float = 1.0, seed: int = 0, realization: int = 0) -> Case:
