@@ -62,7 +62,7 @@ def test_a_history_in_any_order_is_least_squares_of_all_rows():
 
 
 @pytest.mark.filterwarnings("ignore::performative.InfeasibleStartWarning")
-@pytest.mark.parametrize("start", [None, [0.5, -1.0], [2.0, 2.0]])
+@pytest.mark.parametrize("start", [None, pytest.param([0.5, -1.0], marks=pytest.mark.slow), [2.0, 2.0]])
 def test_the_first_decision_is_the_start_with_a_history_too(start):
     """The start is infeasible in one case, and pulled back. The second decision already moves."""
     problem, _ = small()

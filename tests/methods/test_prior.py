@@ -157,11 +157,10 @@ def test_the_prior_expects_effects_that_make_the_start_right():
 @pytest.mark.parametrize(
     ("loss", "start"),
     [
-        (Revenue(), [0.0, 0.0]),  # data do not matter to a price of 0
-        (
-            lambda theta, z: jnp.sum((theta - z) ** 2),
-            [1.0, 1.0],
-        ),  # the data show that 8 is better: no reaction is needed
+        pytest.param(Revenue(), [0.0, 0.0], marks=pytest.mark.slow),  # data do not matter to a price of 0
+        pytest.param(  # the data show that 8 is better: no reaction is needed
+            lambda theta, z: jnp.sum((theta - z) ** 2), [1.0, 1.0], marks=pytest.mark.slow
+        ),
         (
             lambda theta, z: jnp.sum(0.5 * theta - jnp.minimum(theta, z)),
             [0.5, 0.5],

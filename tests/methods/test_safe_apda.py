@@ -26,7 +26,7 @@ def loss_in_units(a, b, c, theta, z):
 @pytest.mark.parametrize(
     ("theta_unit", "z_unit", "loss_unit"),
     [
-        ([1e2, 1.0], [1.0, 1.0], 1.0),  # one price in cents
+        pytest.param([1e2, 1.0], [1.0, 1.0], 1.0, marks=pytest.mark.slow),  # one price in cents
         pytest.param([1.0, 1.0], [1.0, 1e-3], 1.0, marks=pytest.mark.slow),  # one demand in thousands
         pytest.param([1.0, 1.0], [1.0, 1.0], 1e3, marks=pytest.mark.slow),
         ([1e-3, 10.0], [1e2, 1e-2], 1e-4),
