@@ -345,3 +345,24 @@ def test_a_plan_is_compiled_once(monkeypatch):
     for _ in range(3):
         state = method.tell(state, method.ask(state, jax.random.key(0)), np.ones((1, 4, 2)))
     assert len(plans) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "rounds", "ahead"),
+    [
+        ({}, 3.0, 5.0),
+        ({}, 100.0, 100.0),
+        ({}, 1024.0, 1024.0),
+        ({}, 1280.0, 1600.0),
+        ({}, 10_000.0, 15_000.0),
+        ({"deployments": 100}, 30.0, 70.0),
+        ({"deployments": 100, "deployments_per_round": 2}, 30.0, 20.0),
+        ({"deployments": 100}, 200.0, 0.0),
+        ({"forgetting": 0.75, "samples": 5}, 10_000.0, 5.0),
+        ({"forgetting": 0.96875, "samples": 5}, 10_000.0, 31.0),
+    ],
+)
+def test_a_probe_pays_over_as_many_rounds_again_or_those_that_are_left(options, rounds, ahead):
+    method = pf.safe_apda(pf.Problem(loss, pf.Box([0.0, 0.0], UPPER)), start=[0.2, 0.2], **options)
+    with precise():
+        assert float(method.horizon(jnp.asarray(rounds))) == ahead
