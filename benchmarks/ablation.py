@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import performative as pf
-from benchmarks.markets import KINDS, MARKETS, STORE_DAYS, WEEKS, Live, Markets, head, line, play, title
+from benchmarks.markets import Live, ask, asked_for, head, line, play, title
 
 PATH = Path(__file__).parent.parent / "docs" / "safe" / "ablation.md"
 MODULES = (
@@ -83,7 +83,7 @@ def measured(name: str, kind: str, asked: argparse.Namespace) -> str:
     """The line of one part in the markets of one kind; for a process of its own."""
     part = PARTS[name]
     set_constants(part.constants)
-    markets = Markets.of(kind, asked.products, asked.markets, asked.market_seed)
+    markets = asked_for(kind, asked)
     method = pf.safe_apda(markets.problem, start=markets.today, samples=asked.samples, **part.options)
     policy = Live(method, asked.markets, 0)
     return line(name, play(policy, markets, markets.best_profit(), asked.weeks, asked.samples))
@@ -91,7 +91,7 @@ def measured(name: str, kind: str, asked: argparse.Namespace) -> str:
 
 def table(kind: str, asked: argparse.Namespace, names: list[str]) -> list[str]:
     """All lines for one kind of demand, printed as they come."""
-    lines = [title(Markets.of(kind, asked.products, asked.markets, asked.market_seed), asked), ""]
+    lines = [title(asked_for(kind, asked), asked), ""]
     lines += head("without", asked.weeks)
     print("", *lines, sep="\n", flush=True)
     context = multiprocessing.get_context("spawn")
@@ -105,12 +105,7 @@ def table(kind: str, asked: argparse.Namespace, names: list[str]) -> list[str]:
 def main(words: list[str] | None = None) -> None:
     """Print the tables for the kinds asked for, and write them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ablation", description=__doc__)
-    parser.add_argument("--kinds", nargs="+", default=["logit", "quadratic"], choices=KINDS)
-    parser.add_argument("--products", type=int, default=5)
-    parser.add_argument("--samples", type=int, default=STORE_DAYS, help="store-days in a week")
-    parser.add_argument("--weeks", type=int, default=WEEKS)
-    parser.add_argument("--markets", type=int, default=MARKETS)
-    parser.add_argument("--market-seed", type=int, default=0, help="other markets than those of the documentation")
+    ask(parser)
     parser.add_argument("--only", nargs="+", choices=PARTS, help="parts, by their names in the table")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=PATH)

@@ -334,9 +334,8 @@ def line(name: str, outcome: Outcome) -> str:
     )
 
 
-def main() -> None:
-    """Print the table for the kinds, products and store-days asked for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.markets", description=__doc__)
+def ask(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which markets are played, and how."""
     parser.add_argument("--kinds", nargs="+", default=["logit", "quadratic"], choices=KINDS)
     parser.add_argument("--products", type=int, default=5)
     parser.add_argument("--samples", type=int, default=STORE_DAYS, help="store-days in a week")
@@ -346,10 +345,21 @@ def main() -> None:
     parser.add_argument(
         "--weekly", type=float, default=0.0, help="how good or bad weeks are for all alike, such as 0.05"
     )
+
+
+def asked_for(kind: str, asked: argparse.Namespace) -> Markets:
+    """The markets of one kind of demand."""
+    return Markets.of(kind, asked.products, asked.markets, asked.market_seed, asked.weekly)
+
+
+def main() -> None:
+    """Print the table for the kinds, products and store-days asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.markets", description=__doc__)
+    ask(parser)
     parser.add_argument("--only", nargs="+", help="names of policies")
     asked = parser.parse_args()
     for kind in asked.kinds:
-        markets = Markets.of(kind, asked.products, asked.markets, asked.market_seed, asked.weekly)
+        markets = asked_for(kind, asked)
         possible = markets.best_profit()
         print("", title(markets, asked), "", *head("policy", asked.weeks), sep="\n")
         for name, make in policies(asked.samples).items():

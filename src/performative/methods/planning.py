@@ -33,7 +33,7 @@ NEAR = 0.003
 """Steps shorter than this share of the range are too short to need evidence."""
 FIRST_RADIUS = 0.12
 """The first trust region: how far θ may move in one plan, as a share of the range."""
-SURELY, BENT = 2.0, 2.0
+SURELY, BENT = 2.0, 1.5
 """How many standard errors a farther step must be better than none, and by how much the mean of a datum may be off a line across
 the range, in multiples of its size, as long as the trust region is no smaller than the first one."""
 FARTHER = (0.0, 0.06, 0.13, 0.22, 0.35, 0.6, 1.0)
@@ -138,8 +138,8 @@ class Planner:
         """θ and λ that minimize R̂ + PESSIMISM standard errors in the feasible set and a trust region.
 
         Each coordinate moves at most `radius`·W, or farther to where R̂ is surely lower than at the last θ, which `now` compares
-        with: by SURELY standard errors that allow for curvature, and for a prior that is wrong in the same way everywhere. The
-        third number says whether the radius holds θ.
+        with: by SURELY standard errors that allow for curvature, and for a prior that is wrong in the same way everywhere. Of
+        these steps it takes the best, curvature aside. The third number says whether the radius holds θ.
         """
         radii = radius + (1.0 - radius) * jnp.asarray(FARTHER)
         tries, lams = jax.vmap(lambda one: self._within(problem, model, multipliers, one))(radii)
@@ -151,7 +151,7 @@ class Planner:
         most = BENT * jnp.maximum(FIRST_RADIUS / radius, 1.0) ** 2
         bent = jnp.where(far, most * jax.vmap(now.bent, (0, None))(safe, self.widths), 0.0)
         sure = over.value + SURELY * jnp.hypot(over.largest, bent) < 0.0
-        likely = over.value + PESSIMISM * jnp.hypot(over.error, bent)
+        likely = over.value + PESSIMISM * over.error
         chosen = jnp.argmin(jnp.where(far & ~sure, jnp.inf, likely))
         theta, lam = safety(problem, tries[chosen]), lams[chosen]
         good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(lam))
