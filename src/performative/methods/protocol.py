@@ -77,7 +77,8 @@ def takes_normals(method: Method) -> TypeGuard[NormalMethod]:
 class PlanningMethod(Method, Protocol):
     """A method whose decisions take long to compute, so that it does not compute them in every round.
 
-    `tell` is `learn`, followed in the rounds that `plans` names by `plan`; a simulation computes plans in those rounds alone.
+    `tell` is `learn`, followed in the rounds that `plans` names by `plan`. Simulations and studies call these two, so `learn`
+    must refuse data that do not fit, and a plan is computed in those rounds alone.
     """
 
     def learn(self, state: Any, decisions: Array, samples: Array) -> MethodState:

@@ -179,6 +179,11 @@ class SafePrimalDual:
     @in_float64
     def tell(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         """Improve the regression, then plan the next deployment."""
+        decisions, samples = self._fitting(decisions, samples)
+        return _planned(self, _learned(self, state, decisions, samples), state.round)
+
+    def _fitting(self, decisions: Array, samples: Array) -> tuple[Array, Array]:
+        """What was told as arrays, refused if it does not fit the problem, the arms or the effect."""
         decisions, samples = checked(self.problem, decisions, samples, "data")
         if decisions.shape[0] != self.arms:
             raise ValueError(f"`decisions` must have shape ({self.arms}, {self.problem.d}), but got {decisions.shape}")
@@ -186,7 +191,7 @@ class SafePrimalDual:
             raise ValueError(
                 f"`samples` must hold {self.learner.width} numbers each, like the effect's rows, but got {samples.shape[2]}"
             )
-        return _planned(self, _learned(self, state, decisions, samples), state.round)
+        return decisions, samples
 
     def _planned(self, state: SafeState, told: Array) -> SafeState:
         return lax.cond(self.plans(told), self.plan, lambda state: state, state)
@@ -238,6 +243,7 @@ class SafePrimalDual:
 
     def learn(self, state: SafeState, decisions: Array, samples: Array) -> SafeState:
         """The state with one more round of data; θ_t stays."""
+        decisions, samples = self._fitting(decisions, samples)
         ledger, explored, radius = state.ledger, state.explored, state.radius
         start, belief = jnp.asarray(self.start), state.belief
         for decision, rows in zip(decisions, samples, strict=True):

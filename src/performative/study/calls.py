@@ -56,9 +56,7 @@ class Calls:
         A plan is compiled apart: it takes long, and does not depend on the number of samples.
         """
         told = state, decisions, samples
-        if (
-            plans_ahead(self._method) and self._traced(*told) is not None
-        ):  # `tell` refuses what `learn` does not look at
+        if plans_ahead(self._method):
             after, finite = self._called(_plan, self._called(_learn, *told), state.round)
         else:
             after, finite = self._called(_tell, *told)
@@ -86,9 +84,15 @@ class Calls:
             raise failures[0]
 
     def _traced(self, state: MethodState, decisions: Any, samples: Any) -> MethodState | None:
-        """The shapes of the state that `tell` returns; None if it cannot be compiled."""
+        """The shapes of the state that `tell` returns; None if it cannot be compiled.
+
+        A plan, which takes long to trace, changes none of them.
+        """
+        told = self._leaves, state, decisions, samples
         try:
-            return self._compiled[_tell].eval_shape(self._leaves, state, decisions, samples)[0]
+            if plans_ahead(self._method):
+                return self._compiled[_learn].eval_shape(*told)
+            return self._compiled[_tell].eval_shape(*told)[0]
         except jax.errors.JAXTypeError:
             return None
 
