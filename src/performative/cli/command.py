@@ -8,6 +8,7 @@ import typer
 
 from performative import __version__
 from performative.cli import check, compare, plot, reproduce, study
+from performative.cli.compiled import keep_compiled
 
 app = typer.Typer(
     help="Find the best decision when decisions change the data: performative prediction under constraints.",
@@ -33,3 +34,4 @@ def main(
     ] = False,
 ) -> None:
     """Find the best decision when decisions change the data: performative prediction under constraints."""
+    keep_compiled()
