@@ -45,6 +45,11 @@ class Constraint:
         """‖∇g_i(θ)‖² for each value (m,)."""
         return jnp.sum(jax.jacrev(self)(theta) ** 2, axis=-1)
 
+    @property
+    def has_convex_form(self) -> bool:
+        """Whether `declare` returns an expression; it says so without cvxpy, which takes long to load."""
+        return type(self).declare is not Constraint.declare
+
     def declare(self, variable: Any) -> Any:
         """The values (m,) as one convex cvxpy expression, or None if there is none."""
         return None
@@ -126,13 +131,19 @@ class Quadratic(Constraint):
         product = jnp.sum(self.matrix * theta, axis=-1)
         return (jnp.sum((product + self.linear) * theta) - self.bound)[None]
 
+    @property
+    def has_convex_form(self) -> bool:
+        """Whether Q is positive semidefinite, up to rounding."""
+        values = np.linalg.eigvalsh(self.matrix)
+        return bool(values[0] >= -1e-12 * max(abs(values[-1]), 1e-300))
+
     def declare(self, variable: Any) -> Any:
         """As a sum of squares, if Q is positive semidefinite."""
         import cvxpy as cp
 
-        values, vectors = np.linalg.eigh(self.matrix)
-        if values[0] < -1e-12 * max(abs(values[-1]), 1e-300):
+        if not self.has_convex_form:
             return None
+        values, vectors = np.linalg.eigh(self.matrix)
         root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
         return cp.reshape(cp.sum_squares(root @ variable) + self.linear @ variable - self.bound, (1,), order="C")
 

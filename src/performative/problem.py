@@ -144,10 +144,7 @@ class Problem:
     @property
     def is_declared_convex(self) -> bool:
         """Whether every constraint has a convex form for cvxpy."""
-        import cvxpy as cp
-
-        variable = cp.Variable(self.d)
-        return all(item.declare(variable) is not None for item in self.constraints)
+        return all(item.has_convex_form for item in self.constraints)
 
     @in_float64
     def g(self, theta: Array) -> Array:

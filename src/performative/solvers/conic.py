@@ -31,10 +31,7 @@ def constraint_values(problem: Problem, theta: Floats, variable: Variable) -> li
 
 def undeclared(problem: Problem) -> Floats:
     """1 for each constraint without a convex form, 0 for the others."""
-    import cvxpy as cp
-
-    x = cp.Variable(problem.d)
-    marks = [np.full(len(item.names), float(item.declare(x) is None)) for item in problem.constraints]
+    marks = [np.full(len(item.names), float(not item.has_convex_form)) for item in problem.constraints]
     return np.concatenate([*marks, np.zeros(0)])
 
 

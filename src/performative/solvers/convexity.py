@@ -91,9 +91,7 @@ def _convex_integrand(risk: DecoupledRisk, theta: Floats, frozen: bool) -> bool:
 
 def convex_constraint(problem: Problem, item: Constraint) -> bool:
     """Whether a constraint is proved convex: by its type, by its Hessian if it is quadratic, or by the rules of composition."""
-    import cvxpy as cp
-
-    if item.declare(cp.Variable(problem.dimension)) is not None:
+    if item.has_convex_form:
         return True
     theta = np.zeros(problem.d)
     if polynomial.degree(item, theta) <= 2:

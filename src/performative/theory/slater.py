@@ -37,8 +37,6 @@ def slater(problem: Problem, constraint_bound: float) -> Slater:
 
     A decision with slack proves it. Where none has any, it fails if the constraints are declared convex.
     """
-    import cvxpy as cp
-
     decision, slack, blocking, _ = largest_slack(problem)
     if not problem.constraints:
         return Slater(True, decision, math.inf, "there are no constraints")
@@ -48,9 +46,8 @@ def slater(problem: Problem, constraint_bound: float) -> Slater:
     affine = polynomial.degree(problem.g, jnp.asarray(decision)) <= 1
     if affine and _is_polyhedral(problem.decisions):
         return Slater(True, decision, slack, "affine constraints on a polyhedron, which always have multipliers")
-    variable = cp.Variable(problem.dimension)
     names = ", ".join(blocking) or "the constraints"
-    if affine or any(item.declare(variable) is None for item in problem.constraints):
+    if affine or not problem.is_declared_convex:
         return Slater(None, decision, slack, f"no decision with slack in {names} was found")
     return Slater(False, decision, slack, f"no decision has slack in {names}, so λ* need not exist")
 
