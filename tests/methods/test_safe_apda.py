@@ -177,6 +177,19 @@ def test_each_coordinate_moves_as_far_as_it_may():
     assert np.all(steps[:, 1] <= 0.3)
 
 
+def test_a_default_start_that_a_solver_left_next_to_a_bound_sets_no_range():
+    rows = np.array([[1.0, 1.0, 0.5], [-1.0, -0.2, 0.0]])
+
+    def ranges(unit):
+        units = np.array([unit, 1.0, 1.0])
+        cap = pf.constraints.Linear(rows / units, bound=[3.0, -0.5])
+        problem = pf.Problem(Revenue(), pf.Box(np.zeros(3), np.array([5.0, 4.0, 3.0]) * units), [cap])
+        return np.asarray(pf.safe_apda(problem).planner.widths) / units
+
+    np.testing.assert_allclose(ranges(1.0)[1:], [4.0, 3.0])
+    np.testing.assert_allclose(ranges(100.0), ranges(1.0), rtol=1e-6)
+
+
 def test_a_history_in_other_units_is_not_taken_in_silence():
     problem, _ = small()  # Θ is 4 wide
     cents = np.array([[100.0, 150.0], [110.0, 140.0]]), np.ones((2, 2))

@@ -36,7 +36,8 @@ SPAN = 1.5
 ROUNDING = 1e-6
 """A start is moved by less than this share of its size without a word: a solver's answer may break a constraint by rounding."""
 NIL = 1e-14
-"""A start below this share of the range of Θ is 0 up to rounding, and says nothing, either."""
+"""A start below this share of the range of Θ is 0 up to rounding, and says nothing about how far one should go; a start that a
+solver found, below ROUNDING."""
 
 
 def safe_apda(
@@ -121,7 +122,8 @@ def safe_apda(
     learner = changed(regression_of(shift, effect, problem.d, size, memory, error, sign), by_group=by_group)
     begin = _begin(problem, prepared, start)
     moves = Moves.of(max_move, begin)
-    widths, widest = _widths(problem, begin, np.asarray(moves.absolute) + moves.relative * np.abs(begin))
+    first_moves = np.asarray(moves.absolute) + moves.relative * np.abs(begin)
+    widths, widest = _widths(problem, begin, first_moves, NIL if start is not None else ROUNDING)
     return SafePrimalDual(
         problem=problem,
         learner=learner,
@@ -192,12 +194,12 @@ def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | 
         raise ValueError(f"`effect` must have the signs that `signs` says, but got {shown(effect)}")
 
 
-def _widths(problem: Problem, start: Floats, moves: Floats) -> tuple[Floats, Floats]:
+def _widths(problem: Problem, start: Floats, moves: Floats, nil: float) -> tuple[Floats, Floats]:
     """The widths of each coordinate's range, at first and at most: those of Θ; where it is unbounded ten moves, or infinite.
 
     A coordinate of one sign, such as a price, first ranges over SPAN times its start if that is less: whoever allows prices of up
-    to a hundred times today's does not expect them soon. Where coordinates have no range of their own, directions are alike, and
-    all get the widest.
+    to a hundred times today's does not expect them soon. A start of less than `nil` times the range says nothing. Where
+    coordinates have no range of their own, directions are alike, and all get the widest.
     """
     at = np.asarray(start, np.float64)
     far = 1e6 * (1.0 + min(float(problem.decisions.radius), 1e6) + np.abs(at))
@@ -212,7 +214,7 @@ def _widths(problem: Problem, start: Floats, moves: Floats) -> tuple[Floats, Flo
         widest = np.full(problem.d, float(np.max(width)))
         return widest, widest
     size, range_ = np.abs(at), high - low
-    one_signed = bounded & (low * high >= 0.0) & (size > NIL * range_)
+    one_signed = bounded & (low * high >= 0.0) & (size > nil * range_)
     return np.where(one_signed, np.minimum(SPAN * size, range_), width), width
 
 
