@@ -215,6 +215,29 @@ def test_no_deployment_is_infeasible_from_the_first_on(start):
     assert np.max(np.abs(runs.every)) <= 2.0  # the box
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda unit: pf.Box([0.0, 0.0, 1.0], [5.0 * unit, 4.0, 1.0]),
+        lambda unit: pf.Product([pf.Box([0.0], [5.0 * unit]), pf.Box([0.0, 0.0], [4.0, 3.0])]),
+        lambda unit: pf.Box([0.0, 0.0, 0.0], [5e-9 * unit, 4e-9, 3e-9]),
+    ],
+    ids=["a side without width", "a product", "sides of nanometers"],
+)
+def test_a_pull_does_the_same_in_cents(make):
+    def pulled(unit):
+        decisions, units = make(unit), np.array([unit, 1.0, 1.0])
+        size = 1e-9 if decisions.radius < 1e-3 else 1.0
+        cap = pf.constraints.Linear(np.array([1.0, 1.0, 0.5]) / units, bound=3.0 * size)
+        problem = pf.Problem(lambda theta, z: -jnp.sum(theta * z), decisions, [cap])
+        with precise():
+            candidate = decisions.project(np.array([3.0, 3.5, 1.0]) * size * units)
+            safety = Pull().prepared(problem, np.asarray(decisions.project(np.array([1.0, 0.5, 1.0]) * size * units)))
+            return np.asarray(safety(problem, candidate)) / (size * units)
+
+    np.testing.assert_allclose(pulled(100.0), pulled(1.0), rtol=1e-7)
+
+
 @pytest.mark.parametrize("unit", [1e-2, 1.0, 1e6], ids=["cents", "ones", "millions"])
 @pytest.mark.parametrize("decisions", ["unbounded", "box"])
 def test_the_boundary_is_approached_to_the_ninth_digit_whatever_the_unit(decisions, unit):

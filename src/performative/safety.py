@@ -15,7 +15,7 @@ from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
-from performative.sets import Box
+from performative.sets import Box, DecisionSet, Product
 
 MARGIN = 1e-9
 """How far below 0 every constraint stays, as a share of the anchor's slack: room for rounding.
@@ -88,10 +88,8 @@ class Nearest:
 
     def prepared(self, problem: Problem, anchor: Floats) -> NearestFeasible:
         """The projection on the feasible set of a problem."""
-        import cvxpy as cp
-
         for item in problem.constraints:
-            if item.declare(cp.Variable(problem.d)) is None:
+            if not item.has_convex_form:
                 raise ValueError(f"constraint {item.names[0]} must have a convex form to be projected on, but has none")
         return NearestFeasible(Pull().prepared(problem, anchor))
 
@@ -214,12 +212,21 @@ class NearestFeasible:
 
 
 def _widths(problem: Problem) -> Array | None:
-    """The widths of a bounded box whose sides differ."""
-    if not isinstance(problem.decisions, Box):
+    """The widths of a bounded box, or of a product of boxes, whose sides differ."""
+    sides = _sides(problem.decisions)
+    if sides is None or not np.all(np.isfinite(sides)):
         return None
-    sides = np.broadcast_to(np.asarray(problem.decisions.upper) - np.asarray(problem.decisions.lower), (problem.d,))
-    plain = not np.all(np.isfinite(sides) & (sides > 0)) or np.allclose(sides, sides[0])
-    return None if plain else as_field(np.array(sides))
+    return None if np.allclose(sides, sides[0], atol=0.0) else as_field(np.array(sides))
+
+
+def _sides(decisions: DecisionSet) -> Floats | None:
+    """The sides of a box or of a product of boxes; None for other sets."""
+    if isinstance(decisions, Product):
+        parts = [sides for part in decisions.parts if (sides := _sides(part)) is not None]
+        return np.concatenate(parts) if len(parts) == len(decisions.parts) else None
+    if not isinstance(decisions, Box):
+        return None
+    return np.broadcast_to(np.asarray(decisions.upper) - np.asarray(decisions.lower), (decisions.dimension or 1,))
 
 
 def _projected(problem: Problem, candidate: Array) -> NDArray[np.float32]:
