@@ -35,7 +35,7 @@ POINTS = 4
 _WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
 _SHIFT = ".shift(probes)"
-_HISTORY = "method.history"
+_HISTORY, _ANCHOR = "method.history", "method.safety.anchor"
 
 
 @in_float64
@@ -90,6 +90,12 @@ def stored_history(values: Identity) -> Past | None:
         )
         parts[name] = tuple(values[place] for place in places) or None
     return Past(**parts)
+
+
+def stored_anchor(values: Identity) -> Floats | None:
+    """The anchor in an identity, if its method has one."""
+    anchor = values.get(_ANCHOR)
+    return np.asarray(anchor, np.float64) if isinstance(anchor, np.ndarray) else None
 
 
 @in_float64

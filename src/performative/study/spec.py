@@ -23,6 +23,7 @@ from performative.methods.repeated_minimization import repeated_minimization
 from performative.methods.safe_apda import safe_apda
 from performative.methods.two_stage import two_stage
 from performative.methods.zeroth_order import one_point, two_point
+from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.past import Past, history_for
 from performative.problem import Problem
@@ -42,6 +43,16 @@ class Described(NamedTuple):
     folder: str | None
 
 
+class Kept(NamedTuple):
+    """What a study has kept of its method: the past deployments, if it had any, and the anchor that was found for it."""
+
+    history: Past | None = None
+    anchor: Floats | None = None
+
+
+NOTHING = Kept()
+
+
 def read_spec(path: str | os.PathLike[str]) -> str:
     """The text of a TOML file."""
     try:
@@ -52,10 +63,10 @@ def read_spec(path: str | os.PathLike[str]) -> str:
         raise SpecError([f"{path} is not UTF-8: {error}"]) from error
 
 
-def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Past | None = None) -> Described:
+def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Kept = NOTHING) -> Described:
     r"""The study that a TOML text stands for, or `SpecError` with every error in it.
 
-    Files are relative to `folder`. `kept` is the history that a study has kept, for when the file is no longer there.
+    Files are relative to `folder`. What a study has `kept` is not computed again, and stands for a history whose file is gone.
 
     >>> head = 'name = "prices"\ndecisions = {type = "box", lower = [0.0], upper = [5.0]}\nloss = {type = "revenue"}\n'
     >>> describe(head + 'method = {type = "apda", warmup = 0}')
@@ -83,9 +94,11 @@ def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Past | None 
     problem = _problem(parts, built, lengths, wrong)
     options = tables["method"].options() if "method" in tables else {}
     wrong += _outside(built.get("decisions"), lengths, options)
-    past = _past(tables["history"], Path(folder), kept, wrong) if "history" in tables else None
+    past = _past(tables["history"], Path(folder), kept.history, wrong) if "history" in tables else None
+    if kept.anchor is not None:
+        options["anchor"] = kept.anchor
     if problem is not None:
-        wrong += _impossible(problem, options)
+        wrong += [] if kept.anchor is not None else _impossible(problem, options)
         wrong += _unfit(problem, past)
     if wrong:
         raise SpecError(wrong)

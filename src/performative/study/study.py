@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from performative import __version__
-from performative.errors import AlreadyTold, StudyError
+from performative.errors import AlreadyTold, SpecError, StudyError
 from performative.methods.protocol import Method, require_method
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
@@ -316,10 +316,14 @@ def _check_name(name: str) -> None:
 
 
 def _described(created: Created, name: str) -> Method:
-    """The method that the stored description stands for; a history whose file is gone is the one that was stored."""
-    from performative.study.spec import describe
+    """The method that the stored description stands for, without solving again for what the study has kept of it."""
+    from performative.study.spec import Kept, describe
 
     if created.spec is None:
         raise StudyError(f"pass `method`: study {name!r} was not created from a description")
-    kept = identity.stored_history(created.identity)
-    return describe(present_spec(created.spec), created.folder or ".", kept).method
+    text, folder = present_spec(created.spec), created.folder or "."
+    kept = Kept(identity.stored_history(created.identity), identity.stored_anchor(created.identity))
+    try:
+        return describe(text, folder, kept).method
+    except SpecError:  # constraints that the anchor does not meet are not those of the study
+        return describe(text, folder, kept._replace(anchor=None)).method
