@@ -210,7 +210,7 @@ CASES = {
         "stop_gradient": (jax.grad(lambda v: jnp.sum(lax.stop_gradient(v) * v)), V),
         "rematerialization": (jax.grad(lambda v: jnp.sum(jax.checkpoint(lambda x: jnp.sin(x) * x)(v))), V),
     },
-    "control flow, through vmap": {
+    "control flow": {
         "cond": (lambda v, s: lax.cond(s > 0, lambda x: x * 2, lambda x: jnp.sin(x), v), V, S),
         "cond on a fixed predicate": (lambda v: lax.cond(jnp.asarray(True), jnp.cos, jnp.sin, v), V),
         "switch": (lambda v, j: lax.switch(j % 3, [jnp.sin, jnp.cos, jnp.tanh], v), V, J),
@@ -220,6 +220,26 @@ CASES = {
         "fixed number of rounds": (lambda v: lax.fori_loop(0, 4, lambda i, c: jnp.sin(c) + i, v), V),
         "number of rounds of the lane": (lambda v, j: lax.fori_loop(0, j, lambda i, c: jnp.sin(c) + i, v), V, J),
         "while": (lambda v: lax.while_loop(lambda c: jnp.sum(c**2) > 0.1, lambda c: 0.7 * c, v), V),
+        "while, until the lane's own limit": (
+            lambda v, s: lax.while_loop(lambda c: jnp.sum(c**2) > s**2, lambda c: 0.7 * c - 0.1 * s, v),
+            V,
+            S,
+        ),
+        "while, alike in all lanes": (
+            lambda v: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, jnp.sin(c[1])), (0, v)),
+            V,
+        ),
+        "while, lanes that come in on the way": (
+            lambda s: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[2], s * c[0]), (0, 1.0, 2.0)),
+            S,
+        ),
+        "cond of two results": (lambda v, s: lax.cond(s > 0, lambda x: (x, s), lambda x: (x + 1, 2.0), v), V, S),
+        "cond inside while": (
+            lambda v: lax.while_loop(
+                lambda c: jnp.max(c) > 0.1, lambda c: lax.cond(c[0] > 0, lambda x: 0.5 * x, lambda x: x - 1.0, c), v
+            ),
+            V,
+        ),
         "nested jit": (lambda v: jax.jit(lambda x: jax.jit(jnp.sin)(x) * 2)(v), V),
         "nested vmap": (lambda m, v: jax.vmap(lambda row: row @ v)(m), M, V),
         "map": (lambda m: lax.map(jnp.sum, m), M),
@@ -247,6 +267,25 @@ CASES = {
 @pytest.mark.parametrize("group", CASES)
 def test_over_lanes_equals_vmap(group):
     agree_all(CASES[group])
+
+
+def test_a_branch_that_no_lane_takes_is_not_computed():
+    calls = []
+
+    def told(x):
+        calls.append(1)
+        return x
+
+    def either(s):
+        shape = jax.ShapeDtypeStruct((), s.dtype)
+        return lax.cond(s > 0, lambda x: jax.pure_callback(told, shape, x, vmap_method="sequential"), jnp.sin, s)
+
+    with precise():
+        mapped = jax.jit(over_lanes(either))
+        np.testing.assert_allclose(mapped(-np.abs(S)), np.sin(-np.abs(S)))
+        assert not calls
+        np.testing.assert_allclose(mapped(S), np.where(S > 0, S, np.sin(S)))
+        assert len(calls) == LANES
 
 
 SMOOTH = {

@@ -10,10 +10,12 @@ short contractions become multiply-and-add, and whole rounds fuse into a few loo
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array, lax
 from jax.extend import core
 
@@ -82,8 +84,8 @@ def _apply(equation: core.JaxprEqn, operands: list[Value], lanes: int) -> list[V
     if name in CALLS and CALLS[name] in params:
         inner = params[CALLS[name]]  # closed, or open for rematerialization
         return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), operands, lanes)
-    if name == "scan" and any(mapped for _, mapped in operands):
-        return _scan(operands, params, lanes)
+    if name in LOOPS and any(mapped for _, mapped in operands):
+        return LOOPS[name](operands, params, lanes)
     if not any(mapped for _, mapped in operands):
         # What depends only on constants is computed now, so that indices are concrete numbers below.
         concrete = not any(isinstance(array, jax.core.Tracer) for array in arrays)
@@ -132,11 +134,70 @@ def _scan(operands: list[Value], params: dict[str, Any], lanes: int) -> list[Val
 
     pieces = [array for array, _ in scanned]
     one = [jax.ShapeDtypeStruct(piece.shape[1:], piece.dtype) for piece in pieces]  # there may be none to look at
-    while True:  # until a round of the body gives lanes to no further value
-        before = list(kinds)
-        jax.eval_shape(body, start(), one)
-        if kinds == before:
-            break
+    _settle(kinds, lambda: jax.eval_shape(body, start(), one))
     length, reverse = params["length"], params["reverse"]
     after, stacked = lax.scan(body, start(), pieces, length=length, reverse=reverse)
     return [*zip(after, kinds, strict=True), *[(array, True) for array in stacked]]
+
+
+def _while(operands: list[Value], params: dict[str, Any], lanes: int) -> list[Value]:
+    """A loop that goes on while any lane does; the others keep what they have."""
+    test, program = params["cond_jaxpr"], params["body_jaxpr"]
+    first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    test_consts, consts, carried = operands[:first], operands[first:last], operands[last:]
+    kinds = [mapped for _, mapped in carried]
+
+    def evaluated(program: core.ClosedJaxpr, consts: list[Value], carry: list[Array]) -> list[Value]:
+        return _evaluate(program.jaxpr, program.consts, [*consts, *zip(carry, kinds, strict=True)], lanes)
+
+    def body(carry: list[Array]) -> list[Array]:
+        before = [*zip(carry, kinds, strict=True)]
+        ((going, apart),), outputs = evaluated(test, test_consts, carry), evaluated(program, consts, carry)
+        for index, (_, mapped) in enumerate(outputs):
+            kinds[index] = kinds[index] or mapped or apart
+        after = [spread_out(value, lanes) if kind else value[0] for value, kind in zip(outputs, kinds, strict=True)]
+        if not apart:
+            return after
+        return [jnp.where(going, now, spread_out(old, lanes)) for now, old in zip(after, before, strict=True)]
+
+    def start() -> list[Array]:
+        return [spread_out(value, lanes) if kind else value[0] for value, kind in zip(carried, kinds, strict=True)]
+
+    _settle(kinds, lambda: jax.eval_shape(body, start()))
+    after = lax.while_loop(lambda carry: jnp.any(evaluated(test, test_consts, carry)[0][0]), body, start())
+    return [*zip(after, kinds, strict=True)]
+
+
+def _cond(operands: list[Value], params: dict[str, Any], lanes: int) -> list[Value]:
+    """The branch of each lane; one that no lane takes is not computed."""
+    (which, apart), rest = operands[0], operands[1:]
+
+    def computed(program: core.ClosedJaxpr, arrays: list[Array]) -> list[Array]:
+        values = [(array, mapped) for array, (_, mapped) in zip(arrays, rest, strict=True)]
+        outputs = _evaluate(program.jaxpr, program.consts, values, lanes)
+        return [spread_out(value, lanes) for value in outputs]
+
+    arrays = [array for array, _ in rest]
+    branches = [functools.partial(computed, program) for program in params["branches"]]
+    if not apart:
+        return [(array, True) for array in lax.switch(which, branches, arrays)]
+    chosen = None
+    for place, branch in enumerate(branches):
+        mine = which == place
+        none = [jnp.zeros(one.shape, one.dtype) for one in jax.eval_shape(branch, arrays)]
+        outputs = lax.cond(jnp.any(mine), branch, lambda _, none=none: none, arrays)
+        chosen = outputs if chosen is None else [jnp.where(mine, *pair) for pair in zip(outputs, chosen, strict=True)]
+    assert chosen is not None
+    return [(array, True) for array in chosen]
+
+
+def _settle(kinds: list[bool], once: Callable[[], object]) -> None:
+    """Repeat until a round of a loop's body gives lanes to no further value."""
+    while True:
+        before = list(kinds)
+        once()
+        if kinds == before:
+            break
+
+
+LOOPS = {"scan": _scan, "while": _while, "cond": _cond}
