@@ -22,7 +22,6 @@ def test_shares_are_of_the_last_decision_and_numbers_are_not():
         rtol=1e-6,
     )
     np.testing.assert_allclose(Moves.of("10%", np.ones(2)).limits(np.ones(2)), [0.1, 0.1])
-    assert np.all(np.isinf(Moves.of(None, np.zeros(2)).limits(np.zeros(2))))
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ class Ledger:
             start_losses=self.start_losses + (1.0 - one) * loss,
             at_start=at_start_now,
             mean=mean,
-            scatter=self.scatter + one * apart[:, None] * (decision - mean),
+            scatter=self.scatter + jnp.tensordot(one * apart, decision - mean, 0),
             unit=self.unit + (1.0 - one) * (unit - self.unit) / jnp.maximum(at_start_now, 1.0),
         )
 

@@ -28,10 +28,8 @@ class Moves:
 
     @staticmethod
     def of(max_move: Any, start: Floats) -> Moves:
-        """From a number, a share such as "5%", or a list of them, one for each coordinate; None for no limit."""
+        """From a number, a share such as "5%", or a list of them, one for each coordinate."""
         d = len(start)
-        if max_move is None:
-            return Moves(as_field(np.full(d, np.inf)), as_field(np.zeros(d)), as_field(start))
         given = max_move if isinstance(max_move, list | tuple | np.ndarray) and np.ndim(max_move) else [max_move] * d
         shares = np.array([isinstance(one, str) for one in given])
         limits = np.array([_share(one) if isinstance(one, str) else finite_array("max_move", one) for one in given])

@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     held: bool
     allowed: float
     spent: float
-    max_move: Floats
+    max_move: Floats | None
     widths: Floats
     multipliers: Floats
 
@@ -97,10 +97,8 @@ def explained(problem: Problem, plan: Plan) -> Explanation:
         if plan.wide:
             sentences.append("the probe is a wide one, since deployments so far say too little about its direction")
     sentences += [f"held by {limit}" for limit in limits.values()]
-    moves_limited = bool(np.all(np.isfinite(plan.max_move)))
-    return Explanation(
-        tuple(sentences), numbers, budget_of(plan), tuple(plan.max_move.tolist()) if moves_limited else None
-    )
+    most = None if plan.max_move is None else tuple(plan.max_move.tolist())
+    return Explanation(tuple(sentences), numbers, budget_of(plan), most)
 
 
 def budget_of(plan: Plan) -> dict[str, float] | None:
@@ -127,7 +125,7 @@ def _limits(problem: Problem, plan: Plan, short: bool) -> dict[str, str]:
         limits["trust region"] = f"the trust region: no farther than {plan.radius:.2g} of the range in one round"
     if plan.held:
         limits["budget"] = "the budget: more could be lost than is left of it"
-    if short:
+    if short and plan.max_move is not None:
         limits["max_move"] = f"max_move: no coordinate farther than {_numbers(plan.max_move)} from the last deployment"
     if problem.constraint_names:
         theta = jnp.asarray(plan.decision)

@@ -9,7 +9,7 @@ from scanning import scan
 import performative as pf
 from performative.estimators.moments import JointMoments
 from performative.losses import Revenue
-from performative.methods.pace import ALLOWED, PACE, Allowance, middle, wide
+from performative.methods.pace import ALLOWED, APART, EVERY, PACE, Allowance, middle, wide
 from performative.methods.safe_primal_dual import FIRST_RADIUS, SMALLEST, SafePrimalDual
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import changed
@@ -243,7 +243,7 @@ def test_a_wide_probe_is_deployed_where_too_little_is_known(constraints):
     assert np.all((probe >= 0) & (probe <= UPPER))
     assert np.all(np.asarray(method.problem.g(jnp.asarray(probe))) <= 0)
     assert np.linalg.norm((probe - np.asarray(state.belief.decision)) / UPPER) > 0.2  # it is wide
-    assert 1 <= int(state.repeats) <= 4_000_000 // 256
+    assert 1 <= int(state.repeats) <= APART
     assert float(state.explored) == 0.0  # what the allowance is for is other probes
     assert method.why(state).numbers["wide"]
 
@@ -321,14 +321,23 @@ def test_an_allowance_that_is_used_up_ends_probes():
     assert float(spent.explored) == 1e6
 
 
-def test_plans_are_at_most_256_rounds_apart_from_round_65536_on():
-    """What the proof of Lemma 4 counts on."""
+def test_plans_are_at_most_4096_rounds_apart():
+    """What the proof of Lemma 4 counts on; every round is planned at first, and one in 48 afterward at the least."""
     problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
-    rounds = np.arange(300_000)
-    planned = np.flatnonzero(pf.safe_apda(problem).plans(np.maximum(rounds, 1)))
+    rounds = np.arange(1, 1_000_000)
+    planned = rounds[pf.safe_apda(problem).plans(rounds)]
     gaps, after = np.diff(planned), planned[:-1]
-    assert np.all(gaps[after >= 65_536] <= 256)
-    assert np.all(gaps <= np.maximum(after / 256, 1.0) + 1)
+    assert np.max(gaps) == APART == 4096
+    assert np.all(gaps[after < EVERY] == 1)
+    assert np.all(gaps <= np.maximum(after / 48, 1.0))
+    assert len(planned) < 1_000
+
+
+def test_where_data_fade_plans_keep_the_pace_of_what_is_remembered():
+    problem = pf.Problem(loss, pf.Box([0.0, 0.0], UPPER))
+    rounds = np.arange(1, 100_000)
+    planned = rounds[pf.safe_apda(problem, samples=5, forgetting=0.999).plans(rounds)]
+    assert np.max(np.diff(planned)) == 64  # of about a thousand rounds
 
 
 def test_a_plan_is_compiled_once(monkeypatch):

@@ -6,6 +6,8 @@ mean of a deployment.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -71,12 +73,20 @@ class Rows:
         """The variance of what each row predicts there, (k,)."""
         return jnp.sum((self.covariance @ along) * along, axis=1)
 
-    def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
-        """By how much a deployment there lowers the trace of `inverse` times `total`."""
-        stretched = self.covariance @ along
-        gain = jnp.sum(stretched * (stretched @ inverse), axis=1)
-        # The derivative squares this, which must not vanish for a datum that is always 0.
-        return jnp.sum(slope**2 * gain / jnp.maximum(self.noise + stretched @ along, 1e-140))
+    def teaching(self, slope: Array, root: Array, unroot: Array) -> Callable[[Array], Array]:
+        """By how much a deployment somewhere lowers the trace of rrᵀ times `total`, r being the `root` and r⁻¹ the `unroot`.
+
+        Row k teaches ‖rᵀC_k x‖²/(s_k + xᵀC_k x): with rᵀC_k at hand, the latter is r⁻¹x times what the former takes.
+        """
+        whitened = root.T @ self.covariance
+
+        def taught(along: Array) -> Array:
+            stretched = whitened @ along
+            # The derivative squares this, which must not vanish for a datum that is always 0.
+            noise = jnp.maximum(self.noise + stretched @ (unroot @ along), 1e-140)
+            return jnp.sum(slope**2 * jnp.sum(stretched * stretched, axis=1) / noise)
+
+        return taught
 
     def noisy(self, slope: Array) -> Array:
         """The variance of the noise in the sum of the rows, each times its slope."""
@@ -140,11 +150,16 @@ class Numbers:
         moved = jnp.sum((rows @ self.covariance) * rows, axis=1)
         return jnp.zeros(self.effect.shape[0]).at[jnp.asarray(self.moved)].set(moved)
 
-    def taught(self, along: Array, slope: Array, inverse: Array) -> Array:
-        """By how much a deployment there lowers the trace of `inverse` times `total`."""
-        stretched, inner = self._seen(along)
-        across = self._mixed(slope).T @ stretched
-        return jnp.sum((across.T @ inverse @ across) * cholesky.inverse(inner))
+    def teaching(self, slope: Array, root: Array, unroot: Array) -> Callable[[Array], Array]:
+        """By how much a deployment somewhere lowers the trace of rrᵀ times `total`, r being the `root`."""
+        whitened = root.T @ self._mixed(slope).T
+
+        def taught(along: Array) -> Array:
+            stretched, inner = self._seen(along)
+            across = whitened @ stretched
+            return jnp.sum((across.T @ across) * cholesky.inverse(inner))
+
+        return taught
 
     def noisy(self, slope: Array) -> Array:
         """The variance of the noise in the sum of the rows that move, each times its slope."""

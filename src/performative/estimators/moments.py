@@ -60,8 +60,8 @@ class JointMoments:
             count=total,
             decision=self.decision + apart * (n / total),
             data=self.data + moved * (n / total),
-            scatter=self.scatter + weight * apart[:, None] * apart[None, :],
-            cross=self.cross + weight * moved[:, None] * apart[None, :],
+            scatter=self.scatter + jnp.tensordot(weight * apart, apart, 0),
+            cross=self.cross + jnp.tensordot(weight * moved, apart, 0),
         )
 
     def effect(self, ridge: Numbers | float, tensor: Array | None = None) -> Array:

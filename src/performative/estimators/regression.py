@@ -261,7 +261,7 @@ class LeastSquares:
             belief = faded(belief, self.fading(belief))
         mean = jnp.mean(samples, axis=0)
         moved, weight = mean - belief.data, belief.count * n / (belief.count + n)
-        spread, within = belief.spread + weight * moved[:, None] * moved, belief.within
+        spread, within = belief.spread + jnp.tensordot(weight * moved, moved, 0), belief.within
         if rows > 1:
             around = samples - mean
             spread, within = spread + around.T @ around, within + jnp.sum(around * around, axis=0)

@@ -6,10 +6,11 @@ probes that are worth their price bring more than `PACE`·√t of information, a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from performative.estimators.moments import JointMoments
@@ -19,7 +20,9 @@ from performative.safety import MARGIN, PreparedSafety
 from performative.sets import Box
 
 EVERY = 256
-"""Every round is planned until this one; afterward, one in t/EVERY, and at least one in EVERY."""
+"""Every round is planned until this one."""
+OFTEN, APART = 48, 4096
+"""Afterward plans are a power of two of rounds apart, the largest that is at most t/OFTEN and APART."""
 PACE = 0.001
 """A wide probe is due where the share of the expected variance of the effect that is left exceeds 1/(PACE·√t)."""
 ALLOWED = 10.0
@@ -28,6 +31,13 @@ LONGEST, HALVINGS = 0.5, 12
 """How far from the middle wide probes go, as a share of the range, and how often that is halved until it is feasible."""
 TURNS = 8
 """Steps of power iteration toward the direction that is known least."""
+
+
+def apart(rounds: Any) -> Any:
+    """How many rounds apart plans are after so many."""
+    xp = jnp if isinstance(rounds, Array) else np
+    doubled = OFTEN * 2 ** np.arange(1, APART.bit_length())
+    return 2 ** xp.sum(xp.asarray(rounds)[..., None] >= doubled, axis=-1)
 
 
 class Wide(NamedTuple):

@@ -1,4 +1,4 @@
-"""The next decision of a careful decision-maker: a step that the evidence supports, and a probe that is worth its price.
+"""The next decision of a careful decision-maker: a step that the evidence supports.
 
 Everything is measured in the width W of each coordinate's range, u = (x − θ)/W, and in the unit of the loss. Around θ the
 predicted risk is
@@ -21,7 +21,6 @@ from performative.estimators.prediction import Outlook, Prediction
 from performative.estimators.regression import Fit
 from performative.methods.prior import Prior
 from performative.methods.stakes import Stakes
-from performative.numerics import cholesky
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.safety import PreparedSafety
@@ -44,12 +43,6 @@ FLATTEST = 0.3
 """The least curvature that is believed, as a share of that which the prior expects."""
 STRAIGHT = 1e-3
 """The same where the prior expects none, as a share of the slope."""
-SIZES = (0.17, 0.33, 0.67, 1.0)
-"""The lengths of probes that are tried, as shares of the longest."""
-TAUGHT = 0.1
-"""How much the first probes teach in all directions together, in multiples of what the prior knows of the weakest effects."""
-SHORT, WIDE, LONG = 0.015, 0.1, 0.25
-"""The longest probe in the first rounds, from where samples are many to where noise is all, and ever: shares of the range."""
 WIDTH = 0.05
 """How far apart gradients are compared to get the curvature of a loss that is not quadratic, as a share of the first range."""
 
@@ -57,15 +50,17 @@ WIDTH = 0.05
 class Model(NamedTuple):
     """The predicted risk around θ, in units of the widths.
 
-    `hessian` is convex, `inverse` that of a Hessian no flatter than is believed, `slope` (k,) how the risk changes with the data,
-    and `known` what is known of the effect; `center` is the mean of all decisions. `error` is the standard error of the mean loss
-    of a deployment by the noise within deployments alone, without the misfit, and `here` what is predicted at θ.
+    `hessian` is convex, `root` a square root of the inverse of a Hessian no flatter than is believed, rrᵀ = H⁻¹, and `unroot` its
+    inverse; `slope` (k,) is how the risk changes with the data, `known` what is known of the effect, and `center` the mean of all
+    decisions. `error` is the standard error of the mean loss of a deployment by the noise within deployments alone, without the
+    misfit, and `here` what is predicted at θ.
     """
 
     theta: Array
     gradient: Array
     hessian: Array
-    inverse: Array
+    root: Array
+    unroot: Array
     top: Array
     slope: Array
     known: Rows | Numbers
@@ -95,17 +90,21 @@ class Model(NamedTuple):
         if problem.constraint_names:
             hessian = hessian + jax.hessian(lambda x: jnp.sum(multipliers * problem.g(x)))(theta)
         hessian = 0.5 * (hessian + hessian.T) * widths[:, None] * widths
+        # Behind the fit, and before what a structured effect inverts: see `numerics.cholesky`.
+        hessian, _ = lax.optimization_barrier((hessian, fit.misfit))
         values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(hessian), hessian, 0.0))
         slopes = gradient(theta) * widths
         least = jnp.maximum(FLATTEST * prior.bend, STRAIGHT * jnp.max(jnp.abs(slopes)))
         flattest = jnp.maximum(least, 1e-300)
+        bends = jnp.sqrt(jnp.maximum(values, flattest))
         here = prediction.at(belief, belief.effect, theta)
         shape = prediction.gradient_variance(belief, belief.effect, theta)
         return Model(
             theta=theta,
             gradient=slopes,
             hessian=(vectors * jnp.maximum(values, 0.0)) @ vectors.T,
-            inverse=(vectors / jnp.maximum(values, flattest)) @ vectors.T,
+            root=vectors / bends,
+            unroot=(vectors * bends).T,
             top=jnp.maximum(values[-1], flattest),
             slope=here.slope,
             known=known,
@@ -125,6 +124,73 @@ def mean_loss_error(prediction: Prediction, fit: Fit, theta: Array, there: Outlo
     return jnp.sqrt(fit.misfit * jnp.maximum(spread, least))
 
 
+class Step(NamedTuple):
+    """The best of the steps tried so far: its decision and λ, how good it is `likely` to be, and which radius it was `chosen` at.
+
+    `place` is that of the radius to try next, and `held` says whether the last one held its step.
+    """
+
+    place: Array
+    chosen: Array
+    likely: Array
+    decision: Array
+    multipliers: Array
+    held: Array
+
+
+class Nearby(NamedTuple):
+    """The problem around θ in units of the widths: the model with its errors, and linear constraints g + rows u ≤ 0."""
+
+    model: Model
+    widths: Array
+    unsure: Array
+    widest: Array
+    floor: Array
+    g: Array
+    rows: Array
+    steep: Array
+
+    @staticmethod
+    def of(problem: Problem, model: Model, widths: Array) -> Nearby:
+        """Around the model's θ."""
+        # Without noise, rounding is all that is left of what is unsure.
+        unsure = jnp.where(jnp.trace(model.unsure) > 0.0, model.unsure, 0.0)
+        rows = jax.jacrev(problem.g)(model.theta) * widths
+        return Nearby(
+            model=model,
+            widths=widths,
+            unsure=unsure,
+            widest=jnp.sqrt(jnp.sum(unsure * unsure)),
+            floor=NEAR**2 * jnp.trace(unsure) / unsure.shape[0] + 1e-300,
+            g=problem.g(model.theta),
+            rows=rows,
+            steep=jnp.maximum(jnp.sum(rows * rows, axis=1), 1e-300),
+        )
+
+    def least(self, problem: Problem, multipliers: Array, radius: Array) -> tuple[Array, Array]:
+        """The minimizer u of R̂ + PESSIMISM standard errors, each coordinate at most `radius`, and λ."""
+        model, most = self.model, max(1, self.g.shape[0])
+
+        def inside(u: Array) -> Array:
+            u = jnp.clip(u, -radius, radius)
+            moved = (problem.decisions.project(model.theta + self.widths * u) - model.theta) / self.widths
+            if separable(problem.decisions):
+                return moved
+            return moved * jnp.minimum(1.0, radius / jnp.maximum(jnp.max(jnp.abs(moved)), 1e-300))
+
+        def iterate(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            u, lam = carry
+            pushed = self.unsure @ u
+            error = jnp.sqrt(u @ pushed + self.floor)
+            slope = model.gradient + model.hessian @ u + PESSIMISM * pushed / error + self.rows.T @ lam
+            bend = model.top + PESSIMISM * self.widest / error
+            after = inside(u - slope / (1.5 * bend))
+            lam = jnp.maximum(lam + 0.5 * bend / (self.steep * most) * (self.rows @ (2.0 * after - u) + self.g), 0.0)
+            return after, lam
+
+        return lax.fori_loop(0, ITERATIONS, iterate, (jnp.zeros_like(model.theta), multipliers))
+
+
 @pytree()
 class Planner:
     """Steps and probes in units of the `widths` of the range; see the module."""
@@ -142,117 +208,29 @@ class Planner:
         these steps it takes the best, curvature aside. The third number says whether the radius holds θ.
         """
         radii = radius + (1.0 - radius) * jnp.asarray(FARTHER)
-        tries, lams = jax.vmap(lambda one: self._within(problem, model, multipliers, one))(radii)
         pull = getattr(safety, "pull", safety)  # the nearest safe decision takes a solver for each
-        safe = jax.vmap(lambda x: pull(problem, x))(tries)
-        over = jax.vmap(now.over_start)(safe)
-        far = radii > radius
         # A trust region that shrinks has seen promises broken: the world is more curved than it seemed.
         most = BENT * jnp.maximum(FIRST_RADIUS / radius, 1.0) ** 2
-        bent = jnp.where(far, most * jax.vmap(now.bent, (0, None))(safe, self.widths), 0.0)
-        sure = over.value + SURELY * jnp.hypot(over.largest, bent) < 0.0
-        likely = over.value + PESSIMISM * over.error
-        chosen = jnp.argmin(jnp.where(far & ~sure, jnp.inf, likely))
-        theta, lam = safety(problem, tries[chosen]), lams[chosen]
+        nearby = Nearby.of(problem, model, self.widths)
+
+        def farther(best: Step) -> Step:
+            u, lam = nearby.least(problem, multipliers, radii[best.place])
+            x = problem.decisions.project(model.theta + self.widths * u)
+            safe = pull(problem, x)
+            over, far = now.over_start(safe), best.place > 0
+            bent = jnp.where(far, most * now.bent(safe, self.widths), 0.0)
+            sure = over.value + SURELY * jnp.hypot(over.largest, bent) < 0.0
+            likely = jnp.where(far & ~sure, jnp.inf, over.value + PESSIMISM * over.error)
+            held = jnp.max(jnp.abs(x - model.theta) / self.widths) >= 0.99 * radii[best.place]
+            better = ~far | (likely < best.likely)
+            step = Step(best.place + 1, best.place, likely, x, lam, held)
+            kept = jax.tree.map(lambda new, old: jnp.where(better, new, old), step, best)
+            return kept._replace(place=step.place, held=held)
+
+        none = Step(jnp.asarray(0), jnp.asarray(0), jnp.asarray(jnp.inf), model.theta, multipliers, jnp.asarray(True))
+        # Where the radius does not hold a step, a larger one leads to the same.
+        best = lax.while_loop(lambda best: best.held & (best.place < len(FARTHER)), farther, none)
+        theta, lam = safety(problem, best.decision), best.multipliers
         good = jnp.all(jnp.isfinite(theta)) & jnp.all(jnp.isfinite(lam))
-        limited = good & (chosen == 0) & (jnp.max(jnp.abs(theta - model.theta) / self.widths) >= 0.99 * radius)
+        limited = good & (best.chosen == 0) & (jnp.max(jnp.abs(theta - model.theta) / self.widths) >= 0.99 * radius)
         return jnp.where(good, theta, model.theta), jnp.where(good, lam, multipliers), limited
-
-    def _within(self, problem: Problem, model: Model, multipliers: Array, radius: Array) -> tuple[Array, Array]:
-        """The minimizer θ ∈ Θ of the model, each coordinate at most `radius`·W away, and λ."""
-        unsure = jnp.where(
-            jnp.trace(model.unsure) > 0.0, model.unsure, 0.0
-        )  # without noise, rounding is all that is left
-        widest = jnp.sqrt(jnp.sum(unsure * unsure))
-        floor = NEAR**2 * jnp.trace(unsure) / unsure.shape[0] + 1e-300
-        g = problem.g(model.theta)
-        rows = jax.jacrev(problem.g)(model.theta) * self.widths
-        steep = jnp.maximum(jnp.sum(rows * rows, axis=1), 1e-300)
-
-        def inside(u: Array) -> Array:
-            u = jnp.clip(u, -radius, radius)
-            moved = (problem.decisions.project(model.theta + self.widths * u) - model.theta) / self.widths
-            if separable(problem.decisions):
-                return moved
-            return moved * jnp.minimum(1.0, radius / jnp.maximum(jnp.max(jnp.abs(moved)), 1e-300))
-
-        def iterate(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            u, lam = carry
-            error = jnp.sqrt(u @ unsure @ u + floor)
-            slope = model.gradient + model.hessian @ u + PESSIMISM * (unsure @ u) / error + rows.T @ lam
-            bend = model.top + PESSIMISM * widest / error
-            after = inside(u - slope / (1.5 * bend))
-            lam = jnp.maximum(lam + 0.5 * bend / (steep * max(1, g.shape[0])) * (rows @ (2.0 * after - u) + g), 0.0)
-            return after, lam
-
-        u, lam = lax.fori_loop(0, ITERATIONS, iterate, (jnp.zeros_like(model.theta), multipliers))
-        return problem.decisions.project(model.theta + self.widths * u), lam
-
-    def probe(
-        self,
-        problem: Problem,
-        safety: PreparedSafety,
-        model: Model,
-        theta: Array,
-        multipliers: Array,
-        horizon: Array,
-        rounds: Array,
-        relative: Array,
-        noise: Array,
-    ) -> tuple[Array, Array]:
-        """The probe of greatest worth over its price, and for how many rounds; θ itself if none pays.
-
-        A probe is worth `horizon` times what it takes off the cost of not knowing, ½ tr(H⁻¹V). Signs start from
-        `noise` (starts, d) and follow the steepest ascent of worth minus price. `relative` is the noise of a deployment over the
-        weakest effects that the prior expects across the range, both squared.
-        """
-        moved = (theta - model.theta) / self.widths
-        slope = model.gradient + model.hessian @ moved
-        center = (theta - model.center) / self.widths
-
-        def judged(u: Array) -> tuple[Array, Array]:
-            return self._judged(model, slope, center, horizon, u)
-
-        # Constraints that hold θ take the slope off its price; they would lead all signs across them.
-        held = jax.jacrev(problem.g)(theta).T @ multipliers * self.widths
-        climb = jax.vmap(jax.grad(lambda u: jnp.subtract(*judged(u)) - held @ u))
-        first = jnp.clip(jnp.sqrt(TAUGHT * relative / theta.shape[0]), SHORT, WIDE)
-        longest = jnp.minimum(LONG, first * (jnp.maximum(rounds, 10.0) / 10.0) ** 0.25)
-        first_signs = signs = jnp.where(noise > 0, 1.0, -1.0)
-        signs = lax.fori_loop(0, 3, lambda _, signs: jnp.where(climb(longest * signs) > 0, 1.0, -1.0), signs)
-        if multipliers.shape[0]:
-            both = jnp.concatenate([signs, first_signs])
-            signs = jnp.concatenate([signs, self._along(problem, theta, multipliers, both)])
-        signs = jnp.concatenate([signs, -signs])
-        lengths = longest * jnp.asarray(SIZES)
-        tries = (lengths[:, None, None] * signs).reshape(-1, theta.shape[0])
-        pull = getattr(safety, "pull", safety)  # a probe need not be the nearest one, which takes a solver for each
-        safe = jax.vmap(lambda u: pull(problem, problem.decisions.project(theta + self.widths * u)))(tries)
-        safe = jnp.concatenate([theta[None], safe])
-        steps = (safe - theta) / self.widths
-        worths, prices = jax.vmap(judged)(steps)
-        scores = jnp.where(jnp.isfinite(worths - prices), worths - prices, -jnp.inf)
-        best = jnp.argmax(scores)
-        along = center + steps[best]
-        known = model.known.ratio(along, model.slope)
-        # j rounds are worth j·worth·(1 + known)/(1 + j·known), so that the last of them pays for itself at
-        ratio = worths[best] * (1.0 + known) / jnp.maximum(prices[best], 1e-300)
-        rounds_worth = (jnp.sqrt(ratio) - 1.0) / jnp.maximum(known, 1e-300)
-        return safe[best], rounds_worth
-
-    def judged(self, model: Model, theta: Array, horizon: Array, x: Array) -> tuple[Array, Array]:
-        """What a probe x around θ is worth, and its price."""
-        slope = model.gradient + model.hessian @ ((theta - model.theta) / self.widths)
-        return self._judged(model, slope, (theta - model.center) / self.widths, horizon, (x - theta) / self.widths)
-
-    def _judged(self, model: Model, slope: Array, center: Array, horizon: Array, u: Array) -> tuple[Array, Array]:
-        taught = model.known.taught(center + u, model.slope, model.inverse)
-        return 0.5 * self.exploration * horizon * taught, slope @ u + 0.5 * u @ model.hessian @ u
-
-    def _along(self, problem: Problem, theta: Array, multipliers: Array, directions: Array) -> Array:
-        """The directions (n, d) without their parts across the constraints that hold θ, whose price is of first order."""
-        rows = jax.jacrev(problem.g)(theta) * self.widths
-        rows = rows / jnp.sqrt(jnp.maximum(jnp.sum(rows * rows, axis=1, keepdims=True), 1e-300))
-        holding = jnp.where((multipliers > 0.0)[:, None] & jnp.isfinite(rows), rows, 0.0)
-        gram = holding @ holding.T + 1e-9 * jnp.eye(rows.shape[0])
-        return directions - (directions @ holding.T) @ cholesky.eliminated(gram) @ holding

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from performative.estimators.known import Numbers
 from performative.methods.pace import EVERY, Allowance, middle, wide
 from performative.methods.planning import Model, Planner
+from performative.methods.prospects import Prospects
 from performative.methods.stakes import Limits, Stakes
 from performative.problem import Problem
 from performative.safety import PreparedSafety
@@ -82,10 +84,12 @@ def probes_around(problem: Problem, safety: PreparedSafety, around: Around, so_f
     early, explored = so_far.rounds < EVERY, so_far.explored
     due = goes = jnp.asarray(False)
     for arm in range(len(probes), arms):
-        model = lax.optimization_barrier(model)
-        probe, most = planner.probe(
-            problem, safety, model, theta, lam, horizon, so_far.rounds, relative, so_far.noise[arm]
-        )
+        if isinstance(
+            model.known, Numbers
+        ):  # what it inverts must not meet other calls of LAPACK: see `numerics.cholesky`
+            model = lax.optimization_barrier(model)
+        prospects = Prospects.of(problem, safety, planner, model, theta, lam, horizon)
+        probe, most = prospects.best(so_far.rounds, relative, so_far.noise[arm])
         if arm == arms - 1:
             inside = middle(problem, safety, planner.widths)
             far = wide(problem, inside, planner.widths, belief.moments, samples, remembered, relative)
@@ -102,7 +106,7 @@ def probes_around(problem: Problem, safety: PreparedSafety, around: Around, so_f
         free = early | goes | jnp.all(probe == theta)
         enough = jnp.where(free, jnp.inf, allowance.rounds(charge))
         probe, more = jnp.where(enough >= 1.0, probe, theta), jnp.where(enough >= 1.0, more, 0.0)
-        gained, paid = planner.judged(model, theta, horizon, probe)
+        gained, paid = prospects.judged(probe)
         model = model._replace(known=model.known.after((probe - belief.decision) / planner.widths))
         afforded = jnp.where(more > 0.0, (limits.left - until * bound) / jnp.where(more > 0.0, more, 1.0), jnp.inf)
         held = held | (goes & (afforded < jnp.minimum(most, rounds)))

@@ -121,8 +121,8 @@ def safe_apda(
     by_group = shift is None and history is None
     learner = changed(regression_of(shift, effect, problem.d, size, memory, error, sign), by_group=by_group)
     begin = _begin(problem, prepared, start)
-    moves = Moves.of(max_move, begin)
-    first_moves = np.asarray(moves.absolute) + moves.relative * np.abs(begin)
+    moves = None if max_move is None else Moves.of(max_move, begin)
+    first_moves = np.full(problem.d, np.inf) if moves is None else np.asarray(moves.limits(jnp.asarray(begin)))
     widths, widest = _widths(problem, begin, first_moves, NIL if start is not None else ROUNDING)
     return SafePrimalDual(
         problem=problem,

@@ -21,7 +21,7 @@ from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression, faded
-from performative.methods.pace import EVERY
+from performative.methods.pace import EVERY, apart
 from performative.methods.planning import FIRST_RADIUS, PESSIMISM, Model, Planner, mean_loss_error
 from performative.methods.prior import Prior
 from performative.methods.probes import STARTS, Around, SoFar, probes_around
@@ -47,6 +47,8 @@ FADES = 0.5
 AGAIN, LATE = 1.5, 4.0 * EVERY
 """Over how many rounds to come a probe pays, as a multiple of those behind: 1 until round LATE, then more, up to AGAIN. Where
 what is known grows like √t, 2 loses least if worths are exact, and 1 and 4 lose 6 % more."""
+REMEMBERED = 4.0
+"""Where data fade, plans are as far apart as after this multiple of the rounds that are remembered."""
 
 
 @pytree()
@@ -69,7 +71,7 @@ class SafeState:
     `probes` (b, d) are deployed for the next `repeats` rounds, and θ_t afterward. `deployed` is what was deployed last, `radius`
     the trust region, `expected` the predicted risk of the next deployment, `promised` by how much that is lower than the last
     one's, and `error` the standard error of its mean loss. `explored` is what probes since round EVERY were charged
-    (`pace.Allowance`), and `outgrown` says whether old deployments are too far away to count in full.
+    (`pace.Allowance`).
     """
 
     round: Array
@@ -85,7 +87,6 @@ class SafeState:
     promised: Array
     error: Array
     explored: Array
-    outgrown: Array
     ledger: Ledger
     reasons: Reasons
 
@@ -104,7 +105,7 @@ class SafePrimalDual:
     safety: PreparedSafety
     budget: Budget
     start: Array
-    max_move: Moves
+    max_move: Moves | None
     deployments: Array
     history: Past | None
     samples: int
@@ -133,7 +134,6 @@ class SafePrimalDual:
             promised=zero,
             error=zero,
             explored=zero,
-            outgrown=no,
             ledger=Ledger.empty(self.problem.d),
             reasons=Reasons(gain=zero, price=zero, worth=zero, limited=no, held=no, spent=zero, due=no),
         )
@@ -156,6 +156,8 @@ class SafePrimalDual:
 
     def _decide(self, state: SafeState) -> Array:
         planned = jnp.where(state.repeats > 0, state.probes, state.decision)
+        if self.max_move is None:
+            return planned
         limits = self.max_move.limits(state.deployed)
         apart = jnp.max(jnp.abs(planned - state.deployed) / limits, axis=1, keepdims=True)
         near = state.deployed + (planned - state.deployed) / jnp.maximum(apart * (1.0 + 1e-12), 1.0)
@@ -198,7 +200,14 @@ class SafePrimalDual:
 
     def plans(self, round: Any) -> Any:
         """Whether the deployments of this round are followed by a plan."""
-        return round % (round // EVERY + (round < EVERY)) == 0
+        return (round < EVERY) | (round % self.apart(round) == 0)
+
+    def apart(self, round: Any) -> Any:
+        """How many rounds apart plans are from round EVERY on."""
+        if self.learner.memory is None:
+            return apart(round)
+        xp = jnp if isinstance(round, Array) else np
+        return apart(xp.minimum(round, REMEMBERED * xp.asarray(self.learner.memory) / self.samples))
 
     @property
     def prediction(self) -> Prediction:
@@ -229,7 +238,7 @@ class SafePrimalDual:
             held=bool(reasons.held),
             allowed=float(self.budget.allowance(state.ledger, self._deployed(state))),
             spent=float(reasons.spent),
-            max_move=np.asarray(self.max_move.limits(state.deployed[0])),
+            max_move=None if self.max_move is None else np.asarray(self.max_move.limits(state.deployed[0])),
             widths=np.asarray(state.prior.widths),
             multipliers=np.asarray(state.multipliers),
         )
@@ -257,8 +266,6 @@ class SafePrimalDual:
                 state = self._opened(changed(state, belief=belief), decision, rows, rows)
                 belief = state.belief
             else:
-                less = 1.0 - FADES / jnp.maximum(belief.deployments, 1.0)  # forgetting may leave less than one
-                belief = faded(belief, jnp.where(state.outgrown, less, 1.0))
                 belief = self.learner.update(belief, decision, rows)
         losses = jax.vmap(self.problem.loss, (None, 0))(decisions[0], samples[0])
         error = jnp.maximum(state.error, jnp.sqrt(jnp.var(losses) / samples.shape[1]))
@@ -289,10 +296,8 @@ class SafePrimalDual:
         prior = state.prior
         variances, bent = prior.variances(self.learner, belief), prior.bent(belief, self.samples)
         fit = self.learner.fit(belief, variances, bent, prior.in_common(self.learner, belief, state.round))
-        fit = lax.optimization_barrier(fit)
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)
-        model = lax.optimization_barrier(model)
         now = Stakes(self.prediction, fit, state.decision, model.here, jnp.zeros(()))
         stakes = Stakes.of(self.prediction, fit, jnp.asarray(self.start))
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
@@ -303,7 +308,7 @@ class SafePrimalDual:
         # say that the model is wrong, what it is sure of must make up for all that is overspent.
         left = self.budget.allowance(state.ledger, self._deployed(state)) - spent
         left = jnp.where(refuted, left, jnp.maximum(left, 0.0)) / self.arms
-        rounds = jnp.clip(state.round // EVERY, 1, EVERY).astype(jnp.float64)  # until the next plan
+        rounds = jnp.where(state.round < EVERY, 1, self.apart(state.round)).astype(jnp.float64)  # until the next plan
         limits = Limits(left / rounds, sure, lambda x: jnp.all(problem.g(x) <= 0.0))
         reach = limits.reach(stakes.start, theta, stakes.curved(theta))
         wanted = reach.whole.value + PESSIMISM * reach.whole.error < 0.0  # or else the start
@@ -320,7 +325,6 @@ class SafePrimalDual:
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
             explored=probing.explored,
-            outgrown=(state.round < EVERY) & state.prior.outgrown(belief, fit.known, theta),
             reasons=Reasons(
                 gain=jnp.where(wanted, -reach.over.value, 0.0),
                 price=probing.price,
@@ -335,7 +339,10 @@ class SafePrimalDual:
         there = self.prediction.at(belief, belief.effect, ahead)
         error = mean_loss_error(self.prediction, fit, ahead, there, self.samples)
         promised = self.predicted_risk(belief, belief.effect, state.deployed[0]) - there.risk
-        return changed(after, expected=there.risk, promised=promised, error=error)
+        outgrown = (state.round < EVERY) & state.prior.outgrown(belief, fit.known, theta)
+        less = (1.0 - FADES / jnp.maximum(belief.deployments, 1.0)) ** self.arms  # forgetting may leave less than one
+        belief = faded(belief, jnp.where(outgrown, less, 1.0))
+        return changed(after, belief=belief, expected=there.risk, promised=promised, error=error)
 
     def horizon(self, rounds: Array) -> Array:
         """Over how many rounds to come a probe pays: those that the user says are left, or in proportion to those remembered."""

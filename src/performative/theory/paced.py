@@ -12,8 +12,8 @@ import numpy as np
 from performative.theory.arguments import require_nonnegative
 from performative.validation import positive, whole
 
-PLANNED = 65_536
-"""The round from which on plans are 256 rounds apart."""
+APART = 4096
+"""The most rounds that plans are apart."""
 FIRST = 256
 """The round from which on probes are paced."""
 
@@ -44,7 +44,7 @@ def unexplored(
 ) -> float:
     """Lemma 4: the B of tr(S_t + r₋I)⁻¹ ≤ B/√t, where S_t is the scatter of what `safe_apda` deployed before round t.
 
-    B = 2w d/(c r₋) with w = max(1, c√T₁), where T₁ ≥ max(65,536, 1/c², T₀) is the least with T₁ > 1024 L and √T₁ > 16 c r₊ L/ρ²,
+    B = 2w d/(c r₋) with w = max(1, c√T₁), where T₁ ≥ max(8192, 1/c², T₀) is the least with T₁ > 16,384 L and √T₁ > 16 c r₊ L/ρ²,
     for L = d ln(2wA) and A = 16X²d(1/(2r₋) + r₊/(r₋ρ²)). `reach` is X, the diameter of F, `length` is ρ, how far wide probes go,
     `relative` is (r₋, r₊), between which the noise over the weakest expected effects stays, `pace` is c, and `settled` is T₀,
     from which round on the ranges of coordinates stay.
@@ -60,11 +60,11 @@ def unexplored(
         positive("pace", pace),
     )
     low, high = (positive("relative", value) for value in relative)
-    start = max(float(PLANNED), 1.0 / c**2, float(whole("settled", settled, FIRST)))
+    start = max(2.0 * APART, 1.0 / c**2, float(whole("settled", settled, FIRST)))
     while True:
         slow = max(1.0, c * math.sqrt(start))
         gained = d * math.log(2 * slow * 16 * x**2 * d * (0.5 / low + high / (low * rho**2)))
-        if start > 1024 * gained and math.sqrt(start) > 16 * c * high * gained / rho**2:
+        if start > 4 * APART * gained and math.sqrt(start) > 16 * c * high * gained / rho**2:
             return 2 * slow * d / (c * low)
         start *= 1.01
 
