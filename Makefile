@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export UV_PYTHON_DOWNLOADS := never
 # What one test compiles, neither the others nor the next run compile again; `make clean` empties the cache.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/performative/tests
-COMPILED := JAX_COMPILATION_CACHE_DIR=$(CACHE) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+COMPILED := PERFORMATIVE_CACHE=$(CACHE)/programs JAX_COMPILATION_CACHE_DIR=$(CACHE) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 # Tests run short programs once, so compiling is what takes long. These make it three times as fast; `test-slow` goes without.
 QUICKLY := XLA_FLAGS="--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 

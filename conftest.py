@@ -8,6 +8,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from performative.numerics import programs
 from performative.numerics.memory import give_back
 
 MEMORY = {"limit": 1.5e9}
@@ -25,7 +26,7 @@ def limited_memory():
     yield
     process = psutil.Process()
     if process.memory_info().rss > MEMORY["limit"]:
-        jax.clear_caches()
+        programs.let_go()
         gc.collect()
         give_back()
         MEMORY["limit"] = max(MEMORY["limit"], process.memory_info().rss + 0.3e9)

@@ -171,10 +171,10 @@ def searched(task):
 
 def run(task):
     """One task of either kind."""
-    import jax
+    from performative.numerics import programs
 
     kind, *rest = task
-    jax.clear_caches()  # programs of other problems are of no use, and there is a limit to how many a process can hold
+    programs.let_go()  # programs of other problems are of no use, and there is a limit to how many a process can hold
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return (measured if kind == "measured" else searched)(tuple(rest))

@@ -6,7 +6,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from performative.cli.compiled import MOST, keep_compiled
+from performative.cli.compiled import keep_compiled
+from performative.numerics.kept import MOST
 
 JAX = ("JAX_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_MAX_SIZE", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 COMPILES = """

@@ -29,6 +29,7 @@ from performative.methods.protocol import checked
 from performative.methods.stakes import Limits, Stakes
 from performative.moves import Moves
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import require_key, standard_normal
 from performative.past import Past
@@ -380,6 +381,8 @@ class SafePrimalDual:
 
 
 # Apart, so that the plan is compiled once: the first data change the structure of the state, the plan does not see it.
-_learned = jax.jit(SafePrimalDual.learn)
-_planned = jax.jit(SafePrimalDual._planned)
-_decide = jax.jit(SafePrimalDual._decide)
+_learned, _planned, _decide = (
+    Program(SafePrimalDual.learn),
+    Program(SafePrimalDual._planned),
+    Program(SafePrimalDual._decide),
+)

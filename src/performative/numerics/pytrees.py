@@ -79,19 +79,19 @@ def make_known(classes: Iterable[type]) -> None:
             raise TypeError(f"an object of your own class is needed, but got one of the built-in class {cls.__name__}")
         if cls not in _plain:
             jax.tree_util.register_pytree_node(
-                cls, lambda thing: ((), _Whole(thing, reading(thing))), lambda whole, _: whole.thing
+                cls, lambda thing: ((), Whole(thing, reading(thing))), lambda whole, _: whole.thing
             )
             _plain[cls] = None
 
 
-class _Whole:
+class Whole:
     """An object as static data, equal only to itself while it holds and reads the same values."""
 
     def __init__(self, thing: Any, values: Reading) -> None:
         self.thing, self.values = thing, values
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Whole) and self.thing is other.thing and self.values == other.values
+        return isinstance(other, Whole) and self.thing is other.thing and self.values == other.values
 
     def __hash__(self) -> int:
         return id(self.thing)

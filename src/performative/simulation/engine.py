@@ -7,7 +7,7 @@ change a result.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ from performative.methods import protocol as methods
 from performative.methods.protocol import Method, MethodState
 from performative.numerics.lanes.interpreter import count_lanes, one_lane, over_lanes
 from performative.numerics.lanes.values import Same
+from performative.numerics.programs import Program
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import fold_in, new_key, normals_from
 from performative.numerics.reads import Reading
@@ -35,6 +36,9 @@ WORLD = np.uint32(2**32 - 1)
 """What is folded into the key of a realization for the first state of its world; rounds fold in t + 1."""
 FEW = 10
 """The most realizations whose warm-up is computed at once."""
+OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
+"""Compiler options that pay here: XLA's library for reductions is made for large arrays, and would take most of the time of the
+short sums of a round."""
 
 
 @pytree("values")
@@ -128,7 +132,7 @@ class Batch:
         self._world = Packed.of([world[variant] for variant in range(variants) for world in worlds])
         self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
         self._shape = (variants, len(worlds))
-        first = {name: int(_first_round(method)) for name, method in worlds[0][0].methods.items()}
+        first = {name: int(_FIRST_ROUND(method)) for name, method in worlds[0][0].methods.items()}
         opening = tuple(name for name, round_ in first.items() if round_ == 0)
         self._planning = {name: method for name, method in worlds[0][0].methods.items() if methods.plans_ahead(method)}
         begun = self._planned(self._begun(opening), 0)
@@ -153,7 +157,7 @@ class Batch:
         rounds = np.arange(self.round, stop)
         due = functools.reduce(np.logical_or, (method.plans(rounds) for method in self._planning.values()), rounds < 0)
         for end in sorted({*(rounds[due] + 1).tolist(), *([stop] if len(rounds) else [])}):
-            advanced = _compiled_advance()(self._world, self.runs, self._keys, self.round, end)
+            advanced = _ROUNDS(self._world, self.runs, self._keys, self.round, end)
             self._reached = (end, self._planned(advanced, end - 1))
         jax.block_until_ready(self.runs)
 
@@ -162,7 +166,7 @@ class Batch:
         names = tuple(name for name, method in self._planning.items() if method.plans(t))
         if not names:
             return runs
-        return runs | _compiled_plan()(self._world, {name: runs[name] for name in names})
+        return runs | _PLAN(self._world, {name: runs[name] for name in names})
 
     def _begun(self, opening: tuple[str, ...]) -> Runs:
         """The runs after round 0, a few realizations at a time: a warm-up holds all its samples at once."""
@@ -172,12 +176,12 @@ class Batch:
         for first in range(0, realizations, few):
             rows = np.arange(first, first + few)
             lanes = (rows + realizations * np.arange(variants)[:, None]).reshape(-1)
-            pieces.append(_begin(self._world.part(lanes), self._keys[rows], variants, opening))
-        return jax.block_until_ready(_joined(pieces, variants))
+            pieces.append(_BEGIN(self._world.part(lanes), self._keys[rows], variants=variants, opening=opening))
+        return jax.block_until_ready(_JOINED(pieces, variants=variants))
 
     def snapshot(self) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
         """The recorded variables after the last round, arrays (..., variant, realization) for each method."""
-        values = jax.device_get(_snapshot(self._world, self.runs, self.round - 1))
+        values = jax.device_get(_SNAPSHOT(self._world, self.runs, self.round - 1))
         return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *self._shape), values)
 
 
@@ -187,27 +191,11 @@ def first_answer(environment: Environment, decision: Array, seed: int, realizati
     return environment.sample(keys[1], decision, n)
 
 
-@functools.cache
-def compiler_options() -> dict[str, str]:
-    """Compiler options that pay here, if this version of XLA knows them.
-
-    XLA's library for reductions is made for large arrays; with it, the short sums of a round take most of the time.
-    """
-    options = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
-    try:
-        jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
-    except jax.errors.JaxRuntimeError:
-        return {}
-    return options
-
-
-@jax.jit
 def _first_round(method: Method) -> Array:
     """Where a method starts: in round 0 if it opens with a warm-up. Nothing else of its state is computed."""
     return method.init(new_key(0)).round
 
 
-@functools.partial(jax.jit, static_argnames=("variants", "opening"))
 def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...]) -> Runs:
     """Initial states, and round 0 for the methods that open with a warm-up."""
     world = packed.unpacked()
@@ -229,7 +217,6 @@ def _begin(packed: Packed, keys: Array, variants: int, opening: tuple[str, ...])
     return _settled(runs | opened)
 
 
-@functools.partial(jax.jit, static_argnames="variants")
 def _joined(pieces: list[Runs], variants: int) -> Runs:
     """The runs of all realizations, variant by variant."""
 
@@ -243,11 +230,6 @@ def _joined(pieces: list[Runs], variants: int) -> Runs:
 def _settled(runs: Runs) -> Runs:
     """The same numbers in the types they keep from the first round on, so that later rounds are not compiled again."""
     return jax.tree.map(lambda leaf: lax.convert_element_type(leaf, leaf.dtype), runs)
-
-
-@functools.cache
-def _compiled_advance() -> Callable[..., Runs]:
-    return jax.jit(_rounds, compiler_options=compiler_options())
 
 
 def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) -> Runs:
@@ -269,7 +251,6 @@ def _rounds(packed: Packed, runs: Runs, keys: Array, start: Array, stop: Array) 
     return lax.while_loop(lambda carry: carry[0] < stop, block, (jnp.asarray(start), runs))[1]
 
 
-@jax.jit
 def _snapshot(packed: Packed, runs: Runs, t: Array) -> dict[str, dict[str, Array]]:
     def snapshot(world: World, runs: Runs) -> dict[str, dict[str, Array]]:
         known = worlds.knows_risk(world.environment) and world.truth.excess is not None
@@ -308,11 +289,6 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
         tally = run.tally.after_round(world.truth, state.decision, decisions, samples, t, noise.keys[0], strays(method))
         after[name] = Run(next_state, tally, world_state)
     return after
-
-
-@functools.cache
-def _compiled_plan() -> Callable[..., Runs]:
-    return jax.jit(_plan, compiler_options=compiler_options())
 
 
 def _plan(packed: Packed, runs: Runs) -> Runs:
@@ -387,3 +363,7 @@ def _repeated(noise: Noise, copies: int) -> Noise:
     if copies == 1:
         return noise
     return jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, axis=-1), noise)
+
+
+_FIRST_ROUND, _BEGIN, _JOINED, _SNAPSHOT = Program(_first_round), Program(_begin), Program(_joined), Program(_snapshot)
+_ROUNDS, _PLAN = Program(_rounds, OPTIONS), Program(_plan, OPTIONS)

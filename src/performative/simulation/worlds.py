@@ -13,7 +13,7 @@ from jax import Array
 from performative.environments.answers import answer, initial_state, signature_of
 from performative.environments.host import HostWorld
 from performative.environments.protocol import Environment, check_fits, knows_risk
-from performative.methods.protocol import Method, MethodState, of_dimension, require_method
+from performative.methods.protocol import Method, MethodState, of_dimension, plans_ahead, require_method
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
 from performative.numerics.reads import reads
@@ -198,6 +198,7 @@ def _check_optimum(optimum: Solution, problem: Problem) -> None:
 def rehearse(method: Method, environment: Environment, name: str = "the method") -> list[tuple[int, int]]:
     """How many decisions the first two rounds deploy, and for how many samples each; parts that do not fit are refused."""
     asked = []
+    learn = method.learn if plans_ahead(method) else method.tell  # a plan takes long to trace, and changes no shapes
 
     def two_rounds(key: Array) -> MethodState:
         state, moved = method.init(key), initial_state(environment, key)
@@ -217,7 +218,7 @@ def rehearse(method: Method, environment: Environment, name: str = "the method")
                         f"but returned {drawn.shape} for n={wanted}; n rows, one for each sample"
                     )
                 samples.append(drawn)
-            state = method.tell(state, decisions, jnp.stack(samples))
+            state = learn(state, decisions, jnp.stack(samples))
         return state
 
     with unchanged({name: method, "the environment": environment}):
