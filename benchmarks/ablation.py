@@ -1,8 +1,8 @@
 """`python -m benchmarks.ablation`: the markets of `benchmarks.markets` with each part of `safe_apda` taken away, one at a time.
 
 A part is taken away by other constants of its modules, or by an option. Every line is computed in a process of its own, in which
-nothing was compiled before: a program that was compiled with a constant would keep it. It prints the table, with the columns of
-the markets, and writes docs/safe/ablation.md.
+nothing was compiled before, and without the cache of compiled programs: one that was compiled with a constant keeps it. It prints
+the table, with the columns of the markets, and writes docs/safe/ablation.md.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import dataclasses
 import importlib
 import importlib.util
 import multiprocessing
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from typing import Any
 
 import performative as pf
 from benchmarks.markets import Live, ask, asked_for, head, line, play, title
+from performative.numerics.kept import SWITCH
 
 PATH = Path(__file__).parent.parent / "docs" / "safe" / "ablation.md"
 MODULES = (
@@ -82,6 +84,7 @@ def set_constants(constants: Mapping[str, float]) -> None:
 def measured(name: str, kind: str, asked: argparse.Namespace) -> str:
     """The line of one part in the markets of one kind; for a process of its own."""
     part = PARTS[name]
+    os.environ[SWITCH] = "off"
     set_constants(part.constants)
     markets = asked_for(kind, asked)
     method = pf.safe_apda(markets.problem, start=markets.today, samples=asked.samples, **part.options)
