@@ -201,41 +201,26 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
     shared = SHARED / most if degrees >= 10 else np.zeros(1)
     weights = np.where(shared == 0.0, 1.0, 1.0 / max(1, len(shared) - 1))
 
-    def posterior(bend: float, common: float) -> tuple[float, Floats, Floats, Floats, Floats]:
-        """The log likelihood, and the coefficients, their inverse information, and the covariances of noise and of means."""
-        prior = np.concatenate(
-            [[1e-12], np.full(d, 1 / (STEEPEST**2 * ratio)), np.full(features.shape[1] - d - 1, 1 / bend)]
-        )
-        precision = 1.0 / (1.0 / counts + common)
-        weighted = features * precision[:, None]
-        factor = np.linalg.cholesky(features.T @ weighted + np.diag(prior))
-        half = np.linalg.inv(factor)
-        inverse = half.T @ half
-        coefficients = inverse @ (weighted.T @ y)
-        left = y - features @ coefficients
-        of_means = (precision[:, None] * left).T @ left
-        total = scatter + of_means + (prior[:, None] * coefficients).T @ coefficients
-        freedom = degrees + n - 1.0
-        total = total + np.diag(np.maximum(1e-12 * freedom * size, 1e-100))
-        if freedom > 2 * k:
-            spread, outputs = np.linalg.slogdet(total)[1], k
-        else:
-            spread, outputs = np.mean(np.log(np.diag(total))), 1
-        volume = np.sum(np.log(prior)) + np.sum(np.log(precision)) - 2.0 * np.sum(np.log(np.diag(factor)))
-        covariance, learned = total / freedom, np.sum((features @ inverse) * weighted)
-        of_means = (of_means + FEW * covariance) / (max(n - learned, 0.0) + FEW)
-        return 0.5 * outputs * volume - 0.5 * freedom * spread, coefficients, inverse, covariance, of_means
-
+    linear = np.concatenate([[1e-12], np.full(d, 1 / (STEEPEST**2 * ratio))])
+    freedom, dust = degrees + n - 1.0, 1e-12 * size
+    few = freedom <= 2 * k  # then data are taken one by one
     bendings = CURVATURES**2 * ratio
+    normals = [_Normal.of(features, y, counts, common, linear) for common in shared]
     for _ in range(FARTHEST):
-        fits = np.array([[posterior(bend, common)[0] for common in shared] for bend in bendings])
+        fits = np.array([one.likelihoods(1.0 / bendings, scatter, freedom, dust, few) for one in normals]).T
         if np.max(fits[-1]) < np.max(fits):
             break
         bendings = bendings * (CURVATURES[-1] / CURVATURES[-5]) ** 2  # the most that was tried fits best
     plausible = np.exp(fits - fits.max()) * weights
     plausible /= plausible.sum()
     bend, common = float(bendings @ plausible.sum(axis=1)), float(plausible.sum(axis=0) @ shared)
-    _, coefficients, inverse, covariance, of_means = posterior(bend, common)
+    coefficients, inverse, covariance, of_means = _posterior(
+        features,
+        y,
+        1.0 / (1.0 / counts + common),
+        np.concatenate([linear, np.full(features.shape[1] - d - 1, 1 / bend)]),
+        (scatter, freedom, dust),
+    )
     together = most * common / (1.0 + most * common)
     at = (rows[:, :d] - center) / widths
     fitted = np.concatenate([np.ones((len(rows), 1)), at, bends(at)], axis=1) @ coefficients
@@ -256,6 +241,64 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
         low=jnp.asarray(low),
         high=jnp.asarray(high),
     )
+
+
+class _Normal(NamedTuple):
+    """Normal equations for one ν, with curvature split off and turned to its principal axes.
+
+    `rest` (k, k) is what a line leaves of the data, `values` (q,) are how much deployments say along each axis of the curvature,
+    `along` (q, k) what they say, and `volume` is the part of the log likelihood that does not depend on the curvature.
+    """
+
+    rest: Floats
+    values: Floats
+    along: Floats
+    volume: float
+
+    @staticmethod
+    def of(features: Floats, y: Floats, counts: Floats, common: float, linear: Floats) -> _Normal:
+        precision = 1.0 / (1.0 / counts + common)
+        root = np.sqrt(precision)[:, None]
+        weighted, data = root * features, root * y
+        gram, cross, p = weighted.T @ weighted, weighted.T @ data, len(linear)
+        factor = np.linalg.cholesky(gram[:p, :p] + np.diag(linear))
+        half = np.linalg.inv(factor)
+        across, line = half @ gram[:p, p:], half @ cross[:p]
+        values, axes = np.linalg.eigh(gram[p:, p:] - across.T @ across)
+        along = axes.T @ (cross[p:] - across.T @ line)
+        volume = np.sum(np.log(linear)) + np.sum(np.log(precision)) - 2.0 * np.sum(np.log(np.diag(factor)))
+        return _Normal(data.T @ data - line.T @ line, np.maximum(values, 0.0), along, float(volume))
+
+    def likelihoods(self, priors: Floats, scatter: Floats, freedom: float, dust: Floats, few: bool) -> list[float]:
+        """The log likelihood for each precision of the curvature's prior."""
+        results = []
+        for prior in priors:
+            explained = (self.along / (self.values + prior)[:, None]).T @ self.along
+            total = scatter + self.rest - explained + np.diag(np.maximum(dust * freedom, 1e-100))
+            volume = self.volume + np.sum(np.log(prior / (self.values + prior)))
+            if few:
+                results.append(0.5 * volume - 0.5 * freedom * np.mean(np.log(np.maximum(np.diag(total), 1e-300))))
+            else:
+                spread = np.linalg.slogdet(total)[1]
+                results.append(0.5 * len(total) * volume - 0.5 * freedom * spread)
+        return results
+
+
+def _posterior(
+    features: Floats, y: Floats, precision: Floats, prior: Floats, noise: tuple[Floats, float, Floats]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The coefficients, their inverse information, and the covariances of the noise and of deployments' means."""
+    scatter, freedom, dust = noise
+    weighted = features * precision[:, None]
+    half = np.linalg.inv(np.linalg.cholesky(features.T @ weighted + np.diag(prior)))
+    inverse = half.T @ half
+    coefficients = inverse @ (weighted.T @ y)
+    left = y - features @ coefficients
+    of_means = (precision[:, None] * left).T @ left
+    total = scatter + of_means + (prior[:, None] * coefficients).T @ coefficients
+    covariance = (total + np.diag(np.maximum(dust * freedom, 1e-100))) / freedom
+    learned = np.sum((features @ inverse) * weighted)
+    return coefficients, inverse, covariance, (of_means + FEW * covariance) / (max(len(y) - learned, 0.0) + FEW)
 
 
 def _widths(spread: Floats, ranges: Floats, x: Floats) -> Floats:
