@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
-from performative.validation import finite_array, jax_arrays, read_only, symmetric, vector, whole
+from performative.numerics.tracers import jax_arrays
+from performative.validation import finite_array, read_only, symmetric, vector, whole
 from performative.validation import matrix as square
 
 

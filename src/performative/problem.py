@@ -15,8 +15,9 @@ from performative.explanations import explained
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
 from performative.numerics.slopes import is_flat
+from performative.numerics.tracers import jax_arrays
 from performative.sets import DecisionSet
-from performative.validation import jax_arrays, shown, whole
+from performative.validation import shown, whole
 
 Loss = Callable[[Array, Array], Array]
 
@@ -169,7 +170,7 @@ class Problem:
 
     def steepness(self, theta: Array) -> Array:
         """‖∇g_i(θ)‖² for each constraint (m,)."""
-        return jnp.concatenate([item.steepness(theta) for item in self.constraints])
+        return jnp.concatenate([jnp.zeros(0), *(item.steepness(theta) for item in self.constraints)])
 
     @in_float64
     def check_samples(self, width: int) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from performative.numerics.arrays import Floats
-from performative.problem import Problem
-from performative.sets import Box
 
 MOST_MOVES = 6
 """How many coordinates of a probe are named."""
-CLOSE = 1e-4
-"""The share of the range within which a decision is said to lie at a bound."""
+ArrayLike = Any
+"""A number or an array, of NumPy or JAX."""
 
 
 class Explanation(NamedTuple):
@@ -34,79 +32,95 @@ class Explanation(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a decision-maker has planned, in plain numbers.
+    """What a decision-maker has planned, in numbers.
 
     `decisions` (b, d) come next, after those `deployed` (b, d) last; `planned` (b, d) is what they would be without a limit on
     moves. `gain` is what the `decision` is expected to gain over the start, and `price` and `worth` are those of the probes, of
-    which the last may be a `wide` one (`pace`).
+    which the last may be a `wide` one (`pace`). `tight` (m,) says which constraints hold the decision, and `at_lower` and
+    `at_upper` (d,) at which bounds it lies.
     """
 
-    started: bool
-    decision: Floats
-    planned: Floats
-    decisions: Floats
-    deployed: Floats
-    repeats: int
-    gain: float
-    price: float
-    worth: float
-    wide: bool
-    radius: float
-    limited: bool
-    held: bool
-    allowed: float
-    spent: float
-    max_move: Floats | None
-    widths: Floats
-    multipliers: Floats
+    round: ArrayLike
+    decision: ArrayLike
+    planned: ArrayLike
+    decisions: ArrayLike
+    deployed: ArrayLike
+    repeats: ArrayLike
+    gain: ArrayLike
+    price: ArrayLike
+    worth: ArrayLike
+    wide: ArrayLike
+    radius: ArrayLike
+    limited: ArrayLike
+    held: ArrayLike
+    allowed: ArrayLike
+    spent: ArrayLike
+    max_move: ArrayLike | None
+    widths: ArrayLike
+    multipliers: ArrayLike
+    tight: ArrayLike
+    at_lower: ArrayLike
+    at_upper: ArrayLike
 
 
-def explained(problem: Problem, plan: Plan) -> Explanation:
-    """A plan in words and numbers."""
-    if not plan.started:
+def explained(plan: Plan, names: Sequence[str]) -> Explanation:
+    """A plan in words and numbers; `names` are those of the constraints."""
+    if int(np.asarray(plan.round)) == 0:
         return Explanation(("starts: the first decision is always the start",), {"action": "start"})
-    moves = plan.decisions - plan.decision
-    far = np.any(np.abs(moves) > 1e-9 * plan.widths, axis=1)
-    near = np.all(np.abs(plan.decisions - plan.planned) <= 1e-9 * plan.widths)
+    decision, decisions, planned, widths = (
+        np.asarray(part) for part in (plan.decision, plan.decisions, plan.planned, plan.widths)
+    )
+    gain, price, worth = float(plan.gain), float(plan.price), float(plan.worth)
+    repeats, wide = int(plan.repeats), bool(plan.wide)
+    moves = decisions - decision
+    far = np.any(np.abs(moves) > 1e-9 * widths, axis=1)
+    near = np.all(np.abs(decisions - planned) <= 1e-9 * widths)
     exploring = bool(np.any(far)) and bool(near)
-    probing = bool(np.any(np.abs(plan.planned - plan.decision) > 1e-9 * plan.widths))
-    limits = _limits(problem, plan, not near)
+    probing = bool(np.any(np.abs(planned - decision) > 1e-9 * widths))
+    limits = _limits(plan, names, not near)
     numbers: dict[str, object] = {
         "action": "explore" if exploring else "exploit",
         "moves": moves.tolist(),
-        "gain": plan.gain,
-        "price": plan.price if exploring else 0.0,
-        "worth": plan.worth if exploring else 0.0,
-        "wide": exploring and plan.wide,
-        "rounds": max(plan.repeats, 1) if exploring else 1,
+        "gain": gain,
+        "price": price if exploring else 0.0,
+        "worth": worth if exploring else 0.0,
+        "wide": exploring and wide,
+        "rounds": max(repeats, 1) if exploring else 1,
         "limits": list(limits),
     }
     if exploring:
         said = "; ".join(_moved(move) for move in moves[far])
-        again = f", for {plan.repeats} rounds" if plan.repeats > 1 else ""
+        again = f", for {repeats} rounds" if repeats > 1 else ""
         sentences = [f"explores: {said} from the current decision{again}"]
     else:
         toward = "moves toward a probe" if probing else "moves toward the current decision"
         sentences = ["exploits: deploys the current decision" if near else toward]
-    better = "a gain" if plan.gain >= 0 else "a loss"
+    better = "a gain" if gain >= 0 else "a loss"
     there = "" if near or probing else ", once the current decision is reached"
-    sentences.append(f"the plan counts on {better} of {abs(plan.gain):.4g} over the start{there}")
+    sentences.append(f"the plan counts on {better} of {abs(gain):.4g} over the start{there}")
     if exploring:
-        price = f"costs about {plan.price:.3g}" if plan.price > 0 else "is expected to cost nothing"
-        sentences.append(f"the probe {price} in risk, and what it teaches is worth about {plan.worth:.3g}")
-        if plan.wide:
+        costs = f"costs about {price:.3g}" if price > 0 else "is expected to cost nothing"
+        sentences.append(f"the probe {costs} in risk, and what it teaches is worth about {worth:.3g}")
+        if wide:
             sentences.append("the probe is a wide one, since deployments so far say too little about its direction")
     sentences += [f"held by {limit}" for limit in limits.values()]
-    most = None if plan.max_move is None else tuple(plan.max_move.tolist())
+    most = None if plan.max_move is None else tuple(np.asarray(plan.max_move).tolist())
     return Explanation(tuple(sentences), numbers, budget_of(plan), most)
+
+
+def explanation(reasons: dict[str, Any] | None, names: Sequence[str]) -> Explanation | None:
+    """The words for numbers that were stored by name; None if there are none."""
+    if reasons is None:
+        return None
+    return explained(Plan(**({"max_move": None} | reasons)), names)
 
 
 def budget_of(plan: Plan) -> dict[str, float] | None:
     """What may be lost by now against staying at the start, a bound on what was, and what is left; None without a limit."""
-    if not np.isfinite(plan.allowed):
+    allowed, spent = float(plan.allowed), max(float(plan.spent), 0.0)
+    if not np.isfinite(allowed):
         return None
-    spent = max(plan.spent, 0.0)
-    return {"allowed": plan.allowed, "spent": spent, "left": max(plan.allowed - spent, 0.0)}
+    return {"allowed": allowed, "spent": spent, "left": max(allowed - spent, 0.0)}
 
 
 def _moved(move: Floats) -> str:
@@ -118,28 +132,22 @@ def _moved(move: Floats) -> str:
     return words + (f" and {more} more by less" if more else "")
 
 
-def _limits(problem: Problem, plan: Plan, short: bool) -> dict[str, str]:
+def _limits(plan: Plan, names: Sequence[str], short: bool) -> dict[str, str]:
     """What keeps the decision from going farther, by name, in words."""
     limits: dict[str, str] = {}
     if plan.limited:
-        limits["trust region"] = f"the trust region: no farther than {plan.radius:.2g} of the range in one round"
+        limits["trust region"] = f"the trust region: no farther than {float(plan.radius):.2g} of the range in one round"
     if plan.held:
         limits["budget"] = "the budget: more could be lost than is left of it"
     if short and plan.max_move is not None:
-        limits["max_move"] = f"max_move: no coordinate farther than {_numbers(plan.max_move)} from the last deployment"
-    if problem.constraint_names:
-        theta = jnp.asarray(plan.decision)
-        slack = -np.asarray(problem.g(theta))
-        steep = np.maximum(np.sqrt(np.asarray(problem.steepness(theta))), 1e-300)
-        close = slack / steep <= CLOSE * float(np.max(plan.widths))
-        for name, tight, multiplier in zip(problem.constraint_names, close, plan.multipliers, strict=True):
-            if tight and multiplier > 0:
-                limits[f"constraint {name}"] = f"constraint {name}: one unit more would be worth {multiplier:.3g}"
-    if isinstance(problem.decisions, Box):
-        ends = (("lower", np.asarray(problem.decisions.lower)), ("upper", np.asarray(problem.decisions.upper)))
-        for side, end in ends:
-            for place in np.flatnonzero(np.abs(plan.decision - end) <= CLOSE * plan.widths):
-                limits[f"{side} bound of {place}"] = f"the {side} bound of coordinate {place}"
+        most = _numbers(np.asarray(plan.max_move))
+        limits["max_move"] = f"max_move: no coordinate farther than {most} from the last deployment"
+    for name, tight, multiplier in zip(names, np.asarray(plan.tight), np.asarray(plan.multipliers), strict=True):
+        if tight and multiplier > 0:
+            limits[f"constraint {name}"] = f"constraint {name}: one unit more would be worth {multiplier:.3g}"
+    for side, there in (("lower", plan.at_lower), ("upper", plan.at_upper)):
+        for place in np.flatnonzero(np.asarray(there)):
+            limits[f"{side} bound of {place}"] = f"the {side} bound of coordinate {place}"
     return limits
 
 

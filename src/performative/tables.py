@@ -77,7 +77,7 @@ def _converted(source: str, entries: NDArray[np.object_], name: str) -> Floats:
 
 def header_of(path: Path) -> list[str]:
     """The names in the first line of a CSV file, as they are written there."""
-    with open(str(path), "rb") as file, _naming(file):
+    with open(str(path), "rb") as file, naming(file):
         plain = gzip.GzipFile(fileobj=file) if path.name.lower().endswith(".gz") else file
         text = io.TextIOWrapper(cast(IO[bytes], plain), encoding="utf-8-sig", newline="")
         return next((names for names in csv.reader(text) if names), [])
@@ -103,10 +103,10 @@ def _read_parquet(file: IO[bytes], columns: list[str | int] | None) -> DataFrame
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(f"reading {file.name!r} needs pyarrow: pip install performative[tables]") from error
-    with _naming(file):  # the index is stored like a column; pandas separates the two
+    with naming(file):  # the index is stored like a column; pandas separates the two
         names = parquet.read_schema(file).empty_table().to_pandas().columns.tolist()
     _require_present(file, names, columns)
-    with _naming(file):
+    with naming(file):
         if columns is None:
             return pandas.read_parquet(file, engine="pyarrow")
         return pandas.read_parquet(file, engine="pyarrow", columns=[str(name) for name in columns])[columns]
@@ -115,7 +115,7 @@ def _read_parquet(file: IO[bytes], columns: list[str | int] | None) -> DataFrame
 def _read_csv(file: IO[bytes], columns: list[str | int] | None, compression: str | None) -> DataFrame:
     import pandas
 
-    with _naming(file):
+    with naming(file):
         names = pandas.read_csv(file, nrows=0, compression=compression).columns.tolist()
     _require_present(file, names, columns)
     unnamed = ValueError(
@@ -127,7 +127,7 @@ def _read_csv(file: IO[bytes], columns: list[str | int] | None, compression: str
     file.seek(0)
     # The nearest float64 to each number: the default of pandas from 3.1 on, which deprecates the option.
     exact = "round_trip" if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1) else None
-    with _naming(file):  # with `low_memory` pandas would guess the dtype chunk by chunk
+    with naming(file):  # with `low_memory` pandas would guess the dtype chunk by chunk
         frame = pandas.read_csv(file, usecols=columns, compression=compression, float_precision=exact, low_memory=False)
     if not frame.index.equals(pandas.RangeIndex(len(frame))):  # one more field than names, taken for row labels
         raise unnamed
@@ -149,7 +149,7 @@ def _require_present(file: IO[bytes], names: list[Any], columns: list[str | int]
 
 
 @contextlib.contextmanager
-def _naming(file: IO[bytes]) -> Iterator[None]:
+def naming(file: IO[bytes]) -> Iterator[None]:
     """Add the file's name to what a library raises about a broken file."""
     try:
         yield

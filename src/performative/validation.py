@@ -7,23 +7,14 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
-from performative.numerics.precision import in_float64
 
 MOST_SEED = 2**63 - 1
 _LONGEST = 300
 Array = TypeVar("Array", bound=NDArray[Any])
-T = TypeVar("T")
-
-
-def is_traced(*values: Any) -> bool:
-    """Whether any leaf is a JAX tracer, whose values were checked while they were concrete."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
 def finite_array(
@@ -127,12 +118,6 @@ def read_only(array: Array) -> Array:
     """The same array, made read-only."""
     array.setflags(write=False)
     return array
-
-
-@in_float64
-def jax_arrays(tree: T) -> T:
-    """The tree with its NumPy arrays as JAX arrays, so that functions written in `jax.numpy` can use all of their methods."""
-    return jax.tree.map(lambda leaf: jnp.array(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf, tree)
 
 
 def caller_level() -> int:

@@ -39,3 +39,40 @@ def test_help_and_version_do_not_import_the_heavy_libraries(words):
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+LIGHT = [  # the last one closes the deployment that the others look at
+    ["ask"],
+    ["ask", "--json"],
+    ["why"],
+    ["log"],
+    ["export", "--out", "history.csv"],
+    ["note", "a holiday"],
+    ["cancel", "--deployment", "1", "--reason", "closed"],
+]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """The folder of a study that waits for its first samples."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "spec.toml").write_text(
+        'name = "eu"\ndecisions = {type = "box", lower = [0.0], upper = [5.0]}\nloss = {type = "revenue"}\n'
+        'method = {type = "safe_apda", start = [1.0], samples = 5}\n'
+    )
+    with performative.Study.from_spec(folder / "prices.db", folder / "spec.toml") as study:
+        study.ask()
+    return folder
+
+
+@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
+def test_what_is_known_is_printed_without_the_heavy_libraries(words, asked):
+    """The next decision is computed when samples are reported, so asking for it waits for no compiler."""
+    words = ["study", *words, "--store", "prices.db"]
+    code = (
+        f"import sys; from typer.testing import CliRunner; from performative.cli import app; "
+        f"result = CliRunner().invoke(app, {words}); assert result.exit_code == 0, result.output; "
+        "heavy = {'jax', 'cvxpy', 'xarray', 'matplotlib', 'scipy', 'pandas'} & set(sys.modules); assert not heavy, heavy"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=asked)
+    assert ran.returncode == 0, ran.stderr

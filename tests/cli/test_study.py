@@ -106,7 +106,7 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     ]
     wrong = pandas.concat([parts[0], parts[1].assign(decision=2)])
     wrong.to_csv("wrong.csv", index=False)
-    assert "the column `decision` must hold 0 to 1" in run("tell", "wrong.csv", *number(asked), *store, code=1)
+    assert "the column 'decision' must hold 0 to 1" in run("tell", "wrong.csv", *number(asked), *store, code=1)
     pandas.concat([parts[0], parts[1][:2]]).to_csv("uneven.csv", index=False)
     assert "the same number of samples" in run("tell", "uneven.csv", *number(asked), *store, code=1)
     pandas.concat(parts).to_csv("observed.csv", index=False)
@@ -155,7 +155,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     assert "has no study 'asia'" in run("ask", "--store", "prices.db", "--name", "asia", code=1)
     assert "events: 1, reports: 0" in run("verify", "--store", "prices.db", "--name", "us")
     pf.Study.create("own.db", "own", describe(SPEC).method).close()
-    assert "was not created from a description" in run("ask", "--store", "own.db", code=1)
+    assert "was not created from a description" in run("status", "--store", "own.db", code=1)
 
 
 def test_a_users_loss_by_its_name(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from plain_methods import Explorer, Place, Planner, Walker
 
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import standard_normal
-from performative.validation import is_traced
+from performative.numerics.tracers import is_traced
 
 
 class OwesNothing(Walker):

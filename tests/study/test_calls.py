@@ -92,7 +92,7 @@ def test_a_plan_is_compiled_once_whatever_the_samples_and_whether_the_study_goes
             with pytest.raises(ValueError, match="at most three samples"):
                 tell(study, 4)
             tell(study, 1)
-            assert sorted(compiled()) == ["_ask", "_learn", "_plan"]
+            assert sorted(compiled()) == ["_ask", "_begin", "_learn", "_plan"]
             tell(study, 1)
             assert compiled() == []
             tell(study, 3)

@@ -1,4 +1,4 @@
-"""Events: typed, and stored as the same bytes as ever."""
+"""Events: typed, and stored under fixed names."""
 
 import dataclasses
 import json
@@ -7,40 +7,68 @@ import numpy as np
 import pytest
 
 from performative.errors import StudyError
-from performative.study.events import Asked, Canceled, Created, Noted, Observed, decoded, encoded, plain
+from performative.study.events import (
+    Asked,
+    Canceled,
+    Created,
+    Noted,
+    Observed,
+    Planned,
+    SoFar,
+    decoded,
+    encoded,
+    plain,
+)
 from performative.study.records import packed, unpacked
 
 PAIR, ONE = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5])
 IDENTITY = {"method": "PrimalDual", "method.start": None, "method.step": np.asarray(0.25), "constraints": ["cap"]}
+POINTS = {"decisions": PAIR, "samples 2": PAIR}
+PLANNED = Planned(4, 20, True, PAIR, PAIR[:, :1], PAIR[0], ONE)
+REASONED = dataclasses.replace(PLANNED, draws=False, reasons={"gain": np.asarray(0.5), "held": np.asarray(True)})
+FAR = SoFar(2, ONE, np.array([1]), np.array([3]))
 EVENTS = {
-    "create": Created(0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, {"decisions": PAIR, "samples 2": PAIR}),
+    "create": Created(0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, POINTS, PLANNED, "abc", "shop"),
     "ask": Asked(1, 2.5, 3, 20, 1, PAIR, PAIR[:, :1], PAIR[0], ONE),
-    "first tell": Observed(2, 3.5, 1, 4, ["a", "b"], PAIR[:, None], PAIR[1], ONE, PAIR, PAIR),
-    "tell": Observed(3, 3.5, 1, 4, None, PAIR[:, None], PAIR[1], ONE),
+    "first tell": Observed(2, 3.5, 1, ["a", "b"], PAIR[:, None], ONE, PLANNED, FAR, PAIR, PAIR),
+    "tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR),
     "cancel": Canceled(4, 4.5, 3, "a holiday"),
     "note": Noted(5, 5.5, "snow"),
 }
+NEXT = ["next.decisions", "next.g", "next.decision", "next.multipliers"]
+TOLD = ["samples", "losses", "so far.least", "so far.violated", "so far.worst"]
 STORED = {
     "create": (
         {
             "kind": "create", "at": 1.5, "seed": 7, "performative": "0.1.0", "jax": "0.4", "spec": "name = 1",
+            "folder": "shop", "library": "abc",
             "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]},
+            "next": {"round": 4, "samples": 20, "draws": True},
         },
-        ["method.step", "probed: decisions", "probed: samples 2"],
+        ["method.step", "probed: decisions", "probed: samples 2", *NEXT],
     ),
     "ask": ({"kind": "ask", "at": 2.5, "round": 3, "samples": 20, "attempt": 1}, ["decisions", "g", "decision", "multipliers"]),
     "first tell": (
-        {"kind": "tell", "at": 3.5, "deployment": 1, "round": 4, "columns": ["a", "b"]},
-        ["samples", "decision", "multipliers", "probed", "loss"],
+        {
+            "kind": "tell", "at": 3.5, "deployment": 1, "columns": ["a", "b"], "told": 2,
+            "next": {"round": 4, "samples": 20, "draws": True},
+        },
+        [*TOLD, "probed", "loss", *NEXT],
     ),
-    "tell": ({"kind": "tell", "at": 3.5, "deployment": 1, "round": 4, "columns": None}, ["samples", "decision", "multipliers"]),
+    "tell": (
+        {
+            "kind": "tell", "at": 3.5, "deployment": 1, "columns": None, "told": 2,
+            "next": {"round": 4, "samples": 20, "draws": False},
+        },
+        [*TOLD, *NEXT, "next.why.gain", "next.why.held"],
+    ),
     "cancel": ({"kind": "cancel", "at": 4.5, "deployment": 3, "reason": "a holiday"}, []),
     "note": ({"kind": "note", "at": 5.5, "text": "snow"}, []),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_an_event_is_stored_under_the_names_of_the_first_version(name):
+def test_an_event_is_stored_under_its_names(name):
     header, arrays = unpacked(encoded(EVENTS[name]))
     expected, names = STORED[name]
     assert json.dumps(header) == json.dumps(expected)  # in this order
@@ -53,8 +81,7 @@ def test_an_event_comes_back_from_its_bytes(name):
     again = decoded(event.number, encoded(event))
     assert type(again) is type(event)
     assert encoded(again) == encoded(event)
-    for field in dataclasses.fields(event):
-        np.testing.assert_equal(getattr(again, field.name), getattr(event, field.name))
+    np.testing.assert_equal(dataclasses.asdict(again), dataclasses.asdict(event))
 
 
 def test_an_event_of_an_unknown_kind_is_refused():

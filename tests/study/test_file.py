@@ -15,7 +15,7 @@ import performative as pf
 from performative.study import StudyBusy, StudyError, file
 
 
-def test_a_file_that_is_not_a_study_and_one_of_a_newer_version(path):
+def test_a_file_that_is_not_a_study_and_one_of_another_version(path):
     method = pf.repeated_gradient(PROBLEM)
     path.write_text("prices: 1, 2, 3\n" * 100)
     content = path.read_bytes()
@@ -34,14 +34,18 @@ def test_a_file_that_is_not_a_study_and_one_of_a_newer_version(path):
     assert path.read_bytes() == content
     path.unlink()
     pf.Study.create(path, "eu", method).close()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()
-    content = path.read_bytes()
-    for call in (pf.Study.open, pf.Study.create):
-        with pytest.raises(StudyError, match="has format 2, but this version of performative reads formats up to 1"):
-            call(path, "us", method)
-    assert path.read_bytes() == content
+    for other, match in (
+        (file.FORMAT + 1, f"has format {file.FORMAT + 1}, but this version of performative reads format {file.FORMAT}"),
+        (file.FORMAT - 1, "which an earlier version of performative wrote; export its studies with that version"),
+    ):
+        connection = sqlite3.connect(path)
+        connection.execute(f"PRAGMA user_version = {other}")
+        connection.close()
+        content = path.read_bytes()
+        for call in (pf.Study.open, pf.Study.create):
+            with pytest.raises(StudyError, match=match):
+                call(path, "us", method)
+        assert path.read_bytes() == content
 
 
 @contextlib.contextmanager

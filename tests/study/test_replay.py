@@ -1,5 +1,7 @@
 """`verify` computes everything again and names what differs."""
 
+import dataclasses
+
 import pytest
 from market import run
 
@@ -18,8 +20,14 @@ def test_verify_finds_what_was_computed_differently(study):
 
 def test_verify_names_the_versions_where_the_numbers_come_out_differently(study, monkeypatch):
     run(study, 2)
-    ask = study._session.calls.ask
-    monkeypatch.setattr(study._session.calls, "ask", lambda *given: tuple(part * (1 + 1e-9) for part in ask(*given)))
+    calls = study._session.worker.calls
+    ask = calls.ask
+
+    def differently(*given):
+        planned = ask(*given)
+        return dataclasses.replace(planned, decisions=planned.decisions + 1e-9)
+
+    monkeypatch.setattr(calls, "ask", differently)
     monkeypatch.setattr(replay, "__version__", "9.9")
     with pytest.raises(NotReproduced, match=r"by up to \S+; the study was created with .* this is performative 9.9"):
         study.verify()

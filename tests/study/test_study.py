@@ -10,7 +10,7 @@ import performative as pf
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 from performative.simulation.engine import round_keys
-from performative.study import AlreadyTold, StudyError
+from performative.study import AlreadyTold, StudyError, worker
 
 METHODS = {
     "safe": lambda: pf.safe_apda(PROBLEM),
@@ -223,3 +223,25 @@ def test_a_closed_study_says_so_and_writes_nothing(study, path):
     with pytest.raises(StudyError, match="was closed"):
         study.ask()
     assert kinds(path) == ["create"]
+
+
+def test_a_state_that_another_version_wrote_cannot_be_continued(path, monkeypatch):
+    make = METHODS["rgd"]
+    with pf.Study.create(path, "eu", make()) as study:
+        study.tell(study.ask(), answer(study.ask()))
+    names = worker.leaf_names
+    monkeypatch.setattr(worker, "leaf_names", lambda state: [*names(state), ".new"])
+    with (
+        pf.Study.open(path, "eu", make()) as study,
+        pytest.raises(StudyError, match=r"other parts than this version's \(\.new\).* as `history`"),
+    ):
+        study.tell(study.ask(), answer(study.ask()))
+
+
+def test_a_problem_without_constraints_or_method_at_hand_waits_for_its_samples(path):
+    problem = pf.Problem(PROBLEM.loss, pf.Box([0.0, 0.0], [5.0, 5.0]))
+    with pf.Study.create(path, "free", pf.safe_apda(problem, start=[1.0, 1.0], samples=5)) as study:
+        asked = study.ask()
+    with pf.Study.open(path, "free", readonly=True) as study:
+        assert study.pending.id == asked.id
+        assert study.why().numbers["action"] == "start"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import datetime
 import json
 import shlex
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from performative.study.events import Event
 
 
+DECISION = "decision"
+"""The column that tells samples of several decisions apart: 0, 1, …"""
 app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report what happened.", no_args_is_help=True)
 Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
@@ -61,10 +64,14 @@ def tell(
     store: Stored,
     deployment: Number,
     name: Named = None,
+    sep: Annotated[str, typer.Option(help="What separates the cells of a CSV file.")] = ",",
+    decimal: Annotated[str, typer.Option(help="The decimal sign of its numbers.")] = ".",
+    ignore: Annotated[list[str] | None, typer.Option(help="A column of it to leave out, such as a date.")] = None,
 ) -> None:
     """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
     with _opened(store, name) as study:
-        told = study.tell(deployment, _samples(data, study, deployment))
+        form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
+        told = study.tell(deployment, _samples(data, study, deployment, form))
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
 
 
@@ -120,6 +127,14 @@ def why(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def note(text: Annotated[str, typer.Argument(help="What to write down.")], store: Stored, name: Named = None) -> None:
+    """Write a note into the log; it changes nothing else."""
+    with _opened(store, name) as study:
+        study.note(text)
+        typer.echo("noted")
+
+
+@app.command()
 def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
     """List every event of the study, one per line."""
     with _opened(store, name, readonly=True) as study:
@@ -164,17 +179,29 @@ def export(
 ) -> None:
     """Write the history as a dataset (.nc) or as a table with a row for each deployed decision (.csv, .parquet)."""
     with _opened(store, name, readonly=True) as study:
-        from performative.study.history import to_frame
-
         _require_ending(out, ".nc", ".csv", ".parquet")
-        past = study.history()
         if out.suffix == ".nc":
+            past = study.history()
             past.to_netcdf(out, engine="netcdf4")
-        elif out.suffix == ".csv":
-            to_frame(past).to_csv(out, index=False)
+            count = past.sizes["deployment"]
         else:
-            to_frame(past).to_parquet(out, index=False)
-        typer.echo(f"written to {out}: {past.sizes['deployment']} deployments")
+            rows = list(study.records())
+            count = len({row["deployment"] for row in rows})
+            _write_table(rows, out)
+        typer.echo(f"written to {out}: {count} deployments")
+
+
+def _write_table(rows: list[dict[str, Any]], out: Path) -> None:
+    """A CSV or parquet file."""
+    if out.suffix == ".csv":
+        with out.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
+            writer.writeheader()
+            writer.writerows(rows)
+        return
+    import pandas
+
+    pandas.DataFrame(rows).to_parquet(out, index=False)
 
 
 def _require_ending(out: Path, *endings: str) -> None:
@@ -218,9 +245,9 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
             yield study
 
 
-def _samples(path: Path, study: Study, number: int) -> Any:
-    """The samples (b, n, k) in a file."""
-    from performative.tables import read_frame
+def _samples(path: Path, study: Study, number: int, form: dict[str, Any]) -> Any:
+    """The samples (b, n, k) in a file; `form` is that of a CSV file."""
+    from performative.study.sheet import read_sheet, sheet_of
 
     if path.suffix.lower() == ".json":
         try:
@@ -229,20 +256,24 @@ def _samples(path: Path, study: Study, number: int) -> Any:
             raise ValueError(f"{path} is not valid JSON: {error}") from error
         flat = isinstance(values, list) and values and isinstance(values[0], list)
         return [values] if flat and not isinstance(values[0][:1] and values[0][0], list) else values
-    frame = read_frame(path, None)
-    if frame.empty:
+    if path.name.lower().endswith((".csv", ".csv.gz")):
+        sheet = read_sheet(path, **form)
+    else:
+        from performative.tables import read_frame
+
+        sheet = sheet_of(read_frame(path, None))
+    if not len(sheet.values):
         raise ValueError(f"{path} must hold at least one sample, but has no rows")
-    if "decision" not in frame.columns:
-        return frame
-    which = frame.pop("decision")
+    if sheet.names is None or DECISION not in sheet.names:
+        return sheet
+    others, which = sheet.without(DECISION)
     count = len(study.deployment(number).decisions)
-    parts = [frame[which == place] for place in range(count)]
-    if sum(map(len, parts)) != len(frame):
-        raise ValueError(f"the column `decision` must hold 0 to {count - 1}, but got {sorted(set(which.tolist()))}")
-    if len({len(part) for part in parts}) > 1:
-        raise ValueError(
-            f"every decision must have the same number of samples, but they have {[len(part) for part in parts]}"
-        )
+    parts = [others._replace(values=others.values[which == place]) for place in range(count)]
+    sizes = [len(part.values) for part in parts]
+    if sum(sizes) != len(which):
+        raise ValueError(f"the column {DECISION!r} must hold 0 to {count - 1}, but got {sorted(set(which.tolist()))}")
+    if len(set(sizes)) > 1:
+        raise ValueError(f"every decision must have the same number of samples, but they have {sizes}")
     return parts
 
 
@@ -252,12 +283,12 @@ def _plain(deployment: Deployment) -> dict[str, Any]:
 
 
 def _words(study: Study, deployment: Deployment) -> str:
-    from performative.study.status import row
+    from performative.study.words import row
 
     lines = [
         f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision"
     ]
-    names = study.method.problem.constraint_names
+    names = study.constraint_names
     for place, decision in enumerate(deployment.decisions):
         offset = deployment.why.exploration[place]
         slack = ", ".join(
@@ -272,7 +303,7 @@ def _words(study: Study, deployment: Deployment) -> str:
 def _line(event: Event) -> str:
     """What an event says, in a line."""
     from performative.study.events import Asked, Canceled, Created, Noted, Observed
-    from performative.study.status import row
+    from performative.study.words import row
 
     match event:
         case Created():
@@ -281,7 +312,7 @@ def _line(event: Event) -> str:
             return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}"
         case Observed():
             b, n, _ = event.samples.shape
-            return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.decision)}"
+            return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.planned.decision)}"
         case Canceled():
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():

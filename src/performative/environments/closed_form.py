@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from performative.environments.protocol import KnownWorld, check_solution
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
+from performative.numerics.tracers import is_traced, jax_arrays
 from performative.problem import Loss, Problem
 from performative.provenance import describe
-from performative.validation import is_traced, jax_arrays
 
 Formula = Callable[[Array, Array], Array]
 

@@ -16,7 +16,8 @@ from performative.environments.answers import respond, signature_of
 from performative.environments.protocol import Environment
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
-from performative.validation import jax_arrays, shown
+from performative.numerics.tracers import jax_arrays
+from performative.validation import shown
 
 Path = Callable[[Array], Mapping[str, Any]]
 """The parameters of a world in round t, by name; those that it does not name stay."""

@@ -22,9 +22,10 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.numerics.randomness import standard_normal
+from performative.numerics.tracers import is_traced, jax_arrays
 from performative.problem import Problem
 from performative.solvers.derivatives import DecoupledRisk
-from performative.validation import finite_array, is_traced, jax_arrays, symmetric
+from performative.validation import finite_array, symmetric
 
 Parameter = Callable[[Array], Array]
 """f: the parameter (p,) that a decision (d,) leads to."""

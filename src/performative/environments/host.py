@@ -16,7 +16,8 @@ from performative.environments.answers import Signature
 from performative.errors import SimulatorFailed
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
-from performative.validation import is_traced, whole
+from performative.numerics.tracers import is_traced
+from performative.validation import whole
 
 Sampler = Callable[..., Any]
 

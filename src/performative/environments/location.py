@@ -16,9 +16,10 @@ from performative.numerics.expectations import Moments, Pattern, Samples, hessia
 from performative.numerics.polynomial import is_analytic
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
+from performative.numerics.tracers import is_traced, jax_arrays
 from performative.problem import Loss, LossInData, Problem
 from performative.shifts import Shift, apply_effect
-from performative.validation import finite_array, is_traced, jax_arrays, matrix
+from performative.validation import finite_array, matrix
 
 
 @pytree()

@@ -22,8 +22,9 @@ from performative.numerics.polynomial import is_analytic
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.numerics.randomness import standard_normal
+from performative.numerics.tracers import is_traced, jax_arrays
 from performative.problem import Loss, Problem
-from performative.validation import caller_level, is_traced, jax_arrays
+from performative.validation import caller_level
 
 React = Callable[[Array, Array], Array]
 Rule = tuple[Floats, Floats]

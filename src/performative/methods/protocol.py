@@ -11,8 +11,9 @@ from jax import Array
 from performative.numerics.arrays import Floats
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import require_key
+from performative.numerics.tracers import is_traced
 from performative.problem import Problem
-from performative.validation import finite_array, is_traced, require_samples, shown
+from performative.validation import finite_array, require_samples, shown
 
 B = TypeVar("B")
 

@@ -36,7 +36,7 @@ from performative.past import Past
 from performative.problem import Problem
 from performative.reasons import Explanation, Plan, explained
 from performative.safety import PreparedSafety
-from performative.sets import separable
+from performative.sets import Box, separable
 
 SMALLEST, LARGEST = 0.01, 0.2
 """The limits of the trust region, which begins as `planning.FIRST_RADIUS`, as shares of the range."""
@@ -48,6 +48,8 @@ FADES = 0.5
 AGAIN, LATE = 1.5, 4.0 * EVERY
 """Over how many rounds to come a probe pays, as a multiple of those behind: 1 until round LATE, then more, up to AGAIN. Where
 what is known grows like √t, 2 loses least if worths are exact, and 1 and 4 lose 6 % more."""
+CLOSE = 1e-4
+"""The share of the range within which a decision is said to lie at a bound."""
 REMEMBERED = 4.0
 """Where data fade, plans are as far apart as after this multiple of the rounds that are remembered."""
 
@@ -222,28 +224,40 @@ class SafePrimalDual:
     @in_float64
     def why(self, state: SafeState) -> Explanation:
         """Why the next decisions are what `ask` returns, in words and in numbers, in the unit of the loss."""
-        reasons = state.reasons
-        plan = Plan(
-            started=int(state.round) > 0,
-            decision=np.asarray(state.decision),
-            planned=np.asarray(state.probes if int(state.repeats) > 0 else jnp.tile(state.decision, (self.arms, 1))),
-            decisions=np.asarray(_decide(self, state)),
-            deployed=np.asarray(state.deployed),
-            repeats=int(state.repeats),
-            gain=float(reasons.gain),
-            price=float(reasons.price),
-            worth=float(reasons.worth),
-            wide=bool(reasons.due & ~reasons.held),
-            radius=float(state.radius),
-            limited=bool(reasons.limited),
-            held=bool(reasons.held),
-            allowed=float(self.budget.allowance(state.ledger, self._deployed(state))),
-            spent=float(reasons.spent),
-            max_move=None if self.max_move is None else np.asarray(self.max_move.limits(state.deployed[0])),
-            widths=np.asarray(state.prior.widths),
-            multipliers=np.asarray(state.multipliers),
+        return explained(_reasons(self, state), self.problem.constraint_names)
+
+    def plan_of(self, state: SafeState) -> Plan:
+        """What is planned, in numbers: what `why` says in words."""
+        reasons, widths, problem = state.reasons, state.prior.widths, self.problem
+        theta = state.decision
+        slack, steep = -problem.g(theta), jnp.sqrt(problem.steepness(theta))
+        at_lower = at_upper = jnp.zeros_like(widths, bool)
+        if isinstance(problem.decisions, Box):
+            at_lower = jnp.abs(theta - jnp.asarray(problem.decisions.lower)) <= CLOSE * widths
+            at_upper = jnp.abs(theta - jnp.asarray(problem.decisions.upper)) <= CLOSE * widths
+        return Plan(
+            round=state.round,
+            decision=theta,
+            planned=jnp.where(state.repeats > 0, state.probes, theta),
+            decisions=self._decide(state),
+            deployed=state.deployed,
+            repeats=state.repeats,
+            gain=reasons.gain,
+            price=reasons.price,
+            worth=reasons.worth,
+            wide=reasons.due & ~reasons.held,
+            radius=state.radius,
+            limited=reasons.limited,
+            held=reasons.held,
+            allowed=self.budget.allowance(state.ledger, self._deployed(state)),
+            spent=reasons.spent,
+            max_move=None if self.max_move is None else self.max_move.limits(state.deployed[0]),
+            widths=widths,
+            multipliers=state.multipliers,
+            tight=slack / jnp.maximum(steep, 1e-300) <= CLOSE * jnp.max(widths),
+            at_lower=at_lower,
+            at_upper=at_upper,
         )
-        return explained(self.problem, plan)
 
     def structure(self, state: SafeState) -> Learned | None:
         """What is learned about a structured effect, for whoever sees only the log; None for a dense one, or before any data."""
@@ -381,8 +395,5 @@ class SafePrimalDual:
 
 
 # Apart, so that the plan is compiled once: the first data change the structure of the state, the plan does not see it.
-_learned, _planned, _decide = (
-    Program(SafePrimalDual.learn),
-    Program(SafePrimalDual._planned),
-    Program(SafePrimalDual._decide),
-)
+_learned, _planned = Program(SafePrimalDual.learn), Program(SafePrimalDual._planned)
+_decide, _reasons = Program(SafePrimalDual._decide), Program(SafePrimalDual.plan_of)

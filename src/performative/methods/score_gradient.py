@@ -12,9 +12,9 @@ from performative.exploration import Alone
 from performative.methods.options import framework
 from performative.methods.primal_dual import PrimalDual
 from performative.numerics.pytrees import callable_node
+from performative.numerics.tracers import jax_arrays
 from performative.problem import Problem
 from performative.steps import Step
-from performative.validation import jax_arrays
 
 
 def score_gradient(

@@ -6,15 +6,17 @@ user's numbers are NumPy arrays of float64: JAX would make them single precision
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from jax import Array
 
 Floats = NDArray[np.float64]
 
 
 def as_field(numbers: Any) -> Array:
     """The same numbers, typed as a field."""
-    return cast(Array, numbers)
+    return cast("Array", numbers)

@@ -22,20 +22,22 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from jax import Array
 
 from performative.numerics.kept import MOST, directory
+from performative.numerics.precision import precise
 from performative.numerics.pytrees import Whole
 from performative.numerics.reads import is_installed, reading
 
+T = TypeVar("T")
 LOADED = 64
 """How many programs of one function a process holds."""
 _ENDING = ".program"
-_DIGEST = 32
+_SIZE = 32
 _listener: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.ContextVar("listener", default=None)
 
 
@@ -65,16 +67,27 @@ class _Held:
         _everything.add(self)
 
     def run(self, tree: Any, leaves: list[Any], static: list[Any], find: Callable[[list[Any]], _Loaded]) -> Any:
+        if jax.config.values["jax_enable_x64"]:
+            return self._run(tree, leaves, static, find)
+        with precise():
+            return self._run(tree, leaves, static, find)
+
+    def _run(self, tree: Any, leaves: list[Any], static: list[Any], find: Callable[[list[Any]], _Loaded]) -> Any:
         if not self._on_device:
             self._first, self._on_device = jax.device_put(self._first), True
         arrays = [*self._first, *(leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves)]
         key = tree, tuple((array.shape, array.dtype) for array in arrays[len(self._first) :]), tuple(static)
+        program = self.found(key, lambda: find(arrays))
+        return jax.tree.unflatten(program.returned, program.call(*arrays))
+
+    def found(self, key: Any, find: Callable[[], _Loaded]) -> _Loaded:
+        """The program of this key, found if it is not held yet."""
         program = self._loaded.get(key)
         if program is None:
-            program = self._loaded[key] = find(arrays)
+            program = self._loaded[key] = find()
             if len(self._loaded) > LOADED:
                 self._loaded.popitem(last=False)
-        return jax.tree.unflatten(program.returned, program.call(*arrays))
+        return program
 
     def let_go(self) -> None:
         self._loaded.clear()
@@ -103,10 +116,10 @@ class Program:
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, str | bool] | None = None) -> None:
         self._function, self._options = function, options
-        self._held = _Held()
+        self._held, self._known = _Held(), _Held()
 
     def __call__(self, *given: Any, **static: Any) -> Any:
-        """What the function returns."""
+        """What the function returns, computed in float64."""
         leaves, tree = jax.tree.flatten(given)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a part of another program
             return self._function(*given, **static)
@@ -126,21 +139,36 @@ class Program:
 
         return call
 
-    def _found(self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any]) -> _Loaded:
-        place = self._place(tree, arrays, static)
-        kept = None if place is None else _read(place, len(arrays))
-        return kept or self._compiled(tree, arrays, static, place)
+    def shapes(self, *given: Any) -> Any:
+        """What the function returns, with shapes in place of arrays; of a program that is at hand, without tracing it."""
+        leaves, tree = jax.tree.flatten(given)
+        with precise():
+            return self._shapes(given, tree, leaves)
 
-    def _place(self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any]) -> Path | None:
-        """The file that the program is kept in."""
-        home = directory() if jax.default_backend() == "cpu" else None
-        if home is None:
-            return None
+    def _shapes(self, given: tuple[Any, ...], tree: Any, leaves: list[Any]) -> Any:
+        arrays = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+        place = _program_place(self._identity(tree, arrays, {}))
+        kept = None if place is None else _read(place)
+        if kept is None or any(kind.startswith("key<") for _, kind in kept.results):
+            return jax.eval_shape(self._function, *given)
+        results = [jax.ShapeDtypeStruct(shape, np.dtype(kind)) for shape, kind in kept.results]
+        return jax.tree.unflatten(kept.structure(), results)
+
+    def _found(self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any]) -> _Loaded:
+        identity = self._identity(tree, arrays, static)
+
+        def loaded() -> _Loaded:
+            place = _program_place(identity)
+            kept = None if place is None else _read(place)
+            return self._compiled(tree, arrays, static, place) if kept is None else kept.loaded(len(arrays))
+
+        return self._known.found((tree, identity), loaded)
+
+    def _identity(self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any]) -> str:
+        """A digest of all that decides about the program in this process."""
         kinds = [(array.shape, str(array.dtype)) for array in arrays]
         settled = sorted(static.items()), sorted((self._options or {}).items())
-        function = reading(self._function)
-        identity = _surroundings(), _settings(), function, _structure(tree), kinds, settled
-        return home / f"{hashlib.sha256(repr(identity).encode()).hexdigest()}{_ENDING}"
+        return _digest((_settings(), reading(self._function), _structure(tree), kinds, settled))
 
     def _compiled(
         self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any], place: Path | None
@@ -189,6 +217,33 @@ def _without_jaxs_cache() -> Iterator[None]:
         compilation_cache.reset_cache()
 
 
+class _Kept(NamedTuple):
+    """A program as it is on disk: itself, an example of what it returns, and the shapes and types of its results."""
+
+    program: bytes
+    example: bytes
+    results: list[tuple[tuple[int, ...], str]]
+
+    def structure(self) -> Any:
+        """Of what the program returns."""
+        return jax.tree.structure(pickle.loads(self.example))
+
+    def loaded(self, arguments: int) -> _Loaded:
+        """The program, ready to run."""
+        from jax.experimental import serialize_executable
+
+        if b"lapack_" in self.program:
+            _make_lapack_ready()
+        taken = jax.tree.structure((tuple(range(arguments)), {}))
+        results = jax.tree.structure([*range(len(self.results))])
+        return _Loaded(serialize_executable.deserialize_and_load(self.program, taken, results), self.structure())
+
+
+def _program_place(identity: str) -> Path | None:
+    """The file that a program is kept in."""
+    return _place(identity) if jax.default_backend() == "cpu" else None
+
+
 def _keep(place: Path, compiled: Any, returned: Any, lowered: Any) -> None:
     """Write a program to disk, if it can be used by another process."""
     from jax.experimental import serialize_executable
@@ -199,33 +254,65 @@ def _keep(place: Path, compiled: Any, returned: Any, lowered: Any) -> None:
         example = pickle.dumps(jax.tree.unflatten(returned, range(returned.num_leaves)))
     except (pickle.PicklingError, AttributeError, TypeError):  # a class that no other process can find
         return
-    content = zlib.compress(pickle.dumps((serialize_executable.serialize(compiled)[0], example)), level=1)
+    results = [(tuple(result.shape), str(result.dtype)) for result in jax.tree.leaves(compiled.out_info)]
+    kept = _Kept(serialize_executable.serialize(compiled)[0], example, results)
+    _write(place, pickle.dumps(tuple(kept)))
+
+
+def remembered(what: str, identity: Any, compute: Callable[[], T]) -> T:
+    """What `compute` returns, or returned in an earlier process where `identity`, which decides about it, was the same.
+
+    It must consist of arrays and objects of this library.
+    """
+    place = _place(_digest((what, identity)))
+    if place is None:
+        return compute()
+    content = _content(place)
+    if content is not None:
+        found: T = pickle.loads(content)
+        return found
+    result = compute()
+    _write(place, pickle.dumps(result))
+    return result
+
+
+def _place(identity: str) -> Path | None:
+    """The file for what this, the library and the machine decide about, if there is a directory for it."""
+    home = directory()
+    return None if home is None else home / f"{_digest((_surroundings(), identity))}{_ENDING}"
+
+
+def _digest(parts: Any) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _write(place: Path, content: bytes) -> None:
+    packed = zlib.compress(content, level=1)
     try:
         with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
-            file.write(hashlib.sha256(content).digest() + content)
+            file.write(hashlib.sha256(packed).digest() + packed)
         os.replace(file.name, place)
         _make_room(place.parent)
-    except OSError:  # a full disk: the next process compiles again
+    except OSError:  # a full disk: the next process computes it again
         return
 
 
-def _read(place: Path, arguments: int) -> _Loaded | None:
-    """The program in a file; None if there is none, or it is damaged."""
-    from jax.experimental import serialize_executable
-
+def _content(place: Path) -> bytes | None:
+    """What was written to a file; None if there is none, or it is damaged."""
     try:
-        content = place.read_bytes()
+        packed = place.read_bytes()
         os.utime(place)
     except OSError:
         return None
-    if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
+    if hashlib.sha256(packed[_SIZE:]).digest() != packed[:_SIZE]:
         return None
-    _make_lapack_ready()
-    program, example = pickle.loads(zlib.decompress(content[_DIGEST:]))
-    returned: Any = jax.tree.structure(pickle.loads(example))
-    taken = jax.tree.structure((tuple(range(arguments)), {}))
-    results = jax.tree.structure([*range(returned.num_leaves)])
-    return _Loaded(serialize_executable.deserialize_and_load(program, taken, results), returned)
+    return zlib.decompress(packed[_SIZE:])
+
+
+def _read(place: Path) -> _Kept | None:
+    """The program in a file, if there is one."""
+    content = _content(place)
+    return None if content is None else _Kept(*pickle.loads(content))
 
 
 @functools.cache
@@ -280,14 +367,20 @@ def _is_library_made(tree: Any) -> bool:
 
 
 @functools.cache
-def _surroundings() -> tuple[str, ...]:
-    """What all programs of a process depend on: versions, packages and the code of this library."""
+def library() -> str:
+    """The digest of this library's code."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _surroundings() -> tuple[str, ...]:
+    """What all programs of a process depend on: versions, packages and the code of this library."""
     homes = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
     packages = [f"{home} {os.stat(home).st_mtime_ns}" for home in sorted(homes) if os.path.isdir(home)]
-    return (jax.__version__, sys.version, digest.hexdigest(), *packages)
+    return (jax.__version__, sys.version, library(), *packages)
 
 
 def _settings() -> tuple[str, ...]:

@@ -18,7 +18,7 @@ _FRACTION = np.uint64((1 << 52) - 1)
 _ROOT_HALF = np.uint64(np.float64(math.sqrt(0.5)).view(np.uint64))
 
 
-def new_key(seed: int) -> Array:
+def new_key(seed: int | Array) -> Array:
     """The root of all randomness of a run: a threefry key, whatever the user's default generator is."""
     return jax.random.key(seed, impl="threefry2x32")
 

@@ -1,11 +1,15 @@
 """Live studies: ask, deploy, tell, kept in a file."""
 
+from typing import TYPE_CHECKING, Any
+
 from performative.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
 from performative.study.deployments import Deployment, Told, Why
-from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed
+from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, Planned, SoFar
 from performative.study.replay import Replay
-from performative.study.status import Status
 from performative.study.study import Study
+
+if TYPE_CHECKING:
+    from performative.study.status import Status
 
 __all__ = [
     "AlreadyTold",
@@ -18,7 +22,9 @@ __all__ = [
     "Noted",
     "Observed",
     "OtherMethod",
+    "Planned",
     "Replay",
+    "SoFar",
     "Status",
     "Study",
     "StudyBusy",
@@ -27,3 +33,11 @@ __all__ = [
     "Told",
     "Why",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Status":  # which needs JAX; asking for a decision does not
+        from performative.study.status import Status
+
+        return Status
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,9 +6,8 @@ States come and go without random keys, so that they are plain arrays on both si
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +18,20 @@ from performative.errors import ChangedFunction
 from performative.methods.protocol import Method, MethodState, PlanningMethod, plans_ahead
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
 from performative.numerics.randomness import new_key
-from performative.numerics.reads import Reading, reads
-from performative.study.records import with_keys, without_keys
+from performative.numerics.reads import reads
+from performative.reasons import Plan
+from performative.study.events import Planned
+from performative.study.states import with_keys, without_keys
+
+
+@runtime_checkable
+class Reasons(Protocol):
+    """A method that can say in numbers why it decides as it does."""
+
+    def plan_of(self, state: Any) -> Plan:
+        """The numbers."""
 
 
 class Calls:
@@ -31,52 +41,58 @@ class Calls:
     """
 
     def __init__(self, method: Method, seed: int) -> None:
-        leaves, self._structure = jax.tree.flatten(method)
-        self._leaves, self._compiled = jax.device_put(leaves), _compiled(self._structure, reads(method))
-        self._method, self._seed, self._reads = method, seed, reads(method)
-        self._lane_words = np.asarray(jax.random.key_data(_lane(seed)))
+        self.method = method
+        self._structure: Any = jax.tree.structure(method)
+        self._reads = reads(method)
+        self._lane_words = np.asarray(_LANE(np.int64(seed)))
+        self._bound: dict[Callable[..., Any], Callable[..., Any]] = {}
+        self._draws: dict[Any, bool] = {}
 
     def begin(self) -> MethodState:
         """The state before the first `ask`."""
-        key = jax.random.fold_in(_lane(self._seed), 0)
-        return jax.tree.map(np.asarray, without_keys(self._method.init(key)))
+        return jax.tree.map(np.asarray, self._called(_begin, self._lane_words))
 
-    def ask(self, state: MethodState, attempt: int) -> tuple[Floats, Floats]:
-        """Decisions (b, d) and their constraints' values (b, m)."""
-        decisions, values = self._called(_ask, state, self._lane_words, np.int64(attempt))
-        return np.asarray(decisions), np.asarray(values)
+    def first_shape(self) -> MethodState:
+        """A state with the structure of the first one; it may hold shapes in place of numbers."""
+        try:
+            shapes: MethodState = _PROGRAMS[_begin].shapes(self.method, self._lane_words)
+        except jax.errors.JAXTypeError:
+            return self.begin()
+        return shapes
 
-    def tell(self, state: MethodState, decisions: Floats, samples: Floats) -> MethodState:
-        """The state after `samples` (b, n, k) were observed."""
-        return self.tell_and_check(state, decisions, samples)[0]
+    def ask(self, state: MethodState, attempt: int) -> Planned:
+        """What the method asks for in a state."""
+        self._require_unchanged()
+        return self._planned(state, self._called(_ask, state, self._lane_words, np.int64(attempt)))
 
-    def tell_and_check(self, state: MethodState, decisions: Floats, samples: Floats) -> tuple[MethodState, bool]:
-        """The same, and whether all numbers of the state are finite.
+    def tell(self, state: MethodState, decisions: Floats, samples: Floats) -> tuple[MethodState, Planned, Floats, bool]:
+        """The state after `samples` (b, n, k), what is asked for next, the mean losses (b,), and whether the state is finite.
 
         A plan is compiled apart: it takes long, and does not depend on the number of samples.
         """
-        told = state, decisions, samples
-        if plans_ahead(self._method):
-            after, finite = self._called(_plan, self._called(_learn, *told), state.round)
+        self._require_unchanged()
+        told, words = (state, decisions, samples), self._lane_words
+        if plans_ahead(self.method):
+            learned, losses = self._called(_learn, *told)
+            after, finite, asked = self._called(_plan, learned, state.round, words)
         else:
-            after, finite = self._called(_tell, *told)
-        return after, bool(finite)
+            after, finite, asked, losses = self._called(_tell, *told, words)
+        return after, self._planned(after, asked), np.asarray(losses), bool(finite)
 
     def shape_after(self, state: MethodState, decisions: Floats, samples: Floats) -> MethodState:
         """A state with the structure that `tell` returns; it may hold shapes in place of numbers."""
         shapes = self._traced(state, decisions, samples)
-        return self.tell(state, decisions, samples) if shapes is None else shapes
+        return self.tell(state, decisions, samples)[0] if shapes is None else shapes
 
     @in_float64
     def rehearse(self, widths: list[int]) -> None:
         """Refuse a method whose first `tell` fails whatever the samples are; `widths` are some that its loss accepts."""
         state = self.begin()
-        decisions, _ = self.ask(state, 0)
-        wanted, failures = int(self._method.wanted(with_keys(state))), []
+        planned, failures = self.ask(state, 0), []
         for width in widths:
-            samples = jax.ShapeDtypeStruct((len(decisions), wanted, width), np.float64)
+            samples = jax.ShapeDtypeStruct((len(planned.decisions), planned.samples, width), np.float64)
             try:
-                self._traced(state, decisions, samples)
+                self._traced(state, planned.decisions, samples)
                 return
             except ValueError as error:
                 failures.append(error)
@@ -88,66 +104,100 @@ class Calls:
 
         A plan, which takes long to trace, changes none of them.
         """
-        told = self._leaves, state, decisions, samples
         try:
-            if plans_ahead(self._method):
-                return self._compiled[_learn].eval_shape(*told)
-            return self._compiled[_tell].eval_shape(*told)[0]
+            if plans_ahead(self.method):
+                return _PROGRAMS[_learn].shapes(self.method, state, decisions, samples)[0]
+            return _PROGRAMS[_tell].shapes(self.method, state, decisions, samples, self._lane_words)[0]
         except jax.errors.JAXTypeError:
             return None
 
+    def _planned(self, state: MethodState, asked: tuple[Array, Array, Plan | None]) -> Planned:
+        decisions, values, plan = asked
+        reasons = None if plan is None else {name: part for name, part in plan._asdict().items() if part is not None}
+        return Planned(
+            round=int(state.round),
+            samples=int(self.method.wanted(state)),
+            draws=self._draws_anew(state),
+            decisions=np.asarray(decisions),
+            constraint_values=np.asarray(values),
+            decision=np.asarray(state.decision),
+            multipliers=np.asarray(state.multipliers),
+            reasons=None if reasons is None else jax.tree.map(np.asarray, reasons),
+        )
+
+    def _draws_anew(self, state: MethodState) -> bool:
+        """Whether another attempt at a round asks for other decisions; no, if these do not depend on random numbers."""
+        structure = jax.tree.structure(state)
+        if structure not in self._draws:
+            try:
+                asked = jax.make_jaxpr(lambda words, attempt: _ask(self.method, state, words, attempt)[0])
+                self._draws[structure] = _depends(asked(self._lane_words, np.int64(0)).jaxpr)
+            except jax.errors.JAXTypeError:
+                self._draws[structure] = True
+        return self._draws[structure]
+
     def _called(self, function: Callable[..., Any], *rest: Any) -> Any:
-        structure: Any = jax.tree.structure(self._method)
-        if structure != self._structure or reads(self._method) != self._reads:
+        if function not in self._bound:
+            self._bound[function] = _PROGRAMS[function].of(self.method)
+        try:
+            return self._bound[function](*rest)
+        except jax.errors.JAXTypeError:
+            return function(self.method, *jax.tree.map(jnp.asarray, rest))
+
+    def _require_unchanged(self) -> None:
+        structure: Any = jax.tree.structure(self.method)
+        if structure != self._structure or reads(self.method) != self._reads:
             raise ChangedFunction(
                 "a method must stay as it was when its study was opened, but its attributes, or values that its class reads, "
                 "changed; open the study again with a method like the stored one"
             )
-        try:
-            return self._compiled[function](self._leaves, *rest)
-        except jax.errors.JAXTypeError:
-            method = jax.tree.unflatten(self._structure, self._leaves)
-            return function(method, *jax.tree.map(jnp.asarray, rest))
 
 
-@functools.lru_cache
-def _compiled(structure: jax.tree_util.PyTreeDef, values: Reading) -> dict[Callable[..., Any], Any]:
-    """`_ask` and `_tell`, whole and in parts, for methods of one structure whose class reads these values."""
-
-    def compiled(function: Callable[..., Any]) -> Any:
-        def call(leaves: list[Any], *rest: Any) -> Any:
-            return function(jax.tree.unflatten(structure, leaves), *rest)
-
-        call.__name__ = function.__name__  # in the logs of compilations
-        return jax.jit(call)
-
-    return {function: compiled(function) for function in (_ask, _tell, _learn, _plan)}
+def _lane(seed: Array) -> Array:
+    """The words of the key of realization 0."""
+    return jax.random.key_data(jax.random.fold_in(new_key(seed), 0))
 
 
-def _lane(seed: int) -> Array:
-    """The key of realization 0."""
-    return jax.random.fold_in(new_key(seed), 0)
+def _begin(method: Method, words: Array) -> MethodState:
+    key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), 0)
+    return jax.tree.map(jnp.asarray, without_keys(method.init(key)))
 
 
-def _ask(method: Method, state: MethodState, words: Array, attempt: Array) -> tuple[Array, Array]:
+def _ask(method: Method, state: MethodState, words: Array, attempt: Array | int) -> tuple[Array, Array, Plan | None]:
     lane = jax.random.wrap_key_data(words, impl="threefry2x32")
     key = jax.random.fold_in(jax.random.fold_in(lane, state.round + 1), 0)  # as `engine.round_keys` does
     again = jax.random.fold_in(key, attempt)
-    data = jnp.where(attempt > 0, jax.random.key_data(again), jax.random.key_data(key))
-    decisions = jnp.asarray(method.ask(with_keys(state), jax.random.wrap_key_data(data, impl="threefry2x32")))
-    return decisions, jnp.stack([method.problem.g(decision) for decision in decisions])
+    data = jnp.where(jnp.asarray(attempt) > 0, jax.random.key_data(again), jax.random.key_data(key))
+    state = with_keys(state)
+    decisions = jnp.asarray(method.ask(state, jax.random.wrap_key_data(data, impl="threefry2x32")))
+    values = jnp.stack([method.problem.g(decision) for decision in decisions])
+    return decisions, values, method.plan_of(state) if isinstance(method, Reasons) else None
 
 
-def _tell(method: Method, state: MethodState, decisions: Array, samples: Array) -> tuple[MethodState, Array]:
-    return _checked(method.tell(with_keys(state), decisions, samples))
+def _tell(method: Method, state: MethodState, decisions: Array, samples: Array, words: Array) -> Any:
+    after, finite = _checked(method.tell(with_keys(state), decisions, samples))
+    return after, finite, _ask(method, after, words, 0), _mean_losses(method, decisions, samples)
 
 
-def _learn(method: PlanningMethod, state: MethodState, decisions: Array, samples: Array) -> MethodState:
-    return _checked(method.learn(with_keys(state), decisions, samples))[0]
+def _learn(method: PlanningMethod, state: MethodState, decisions: Array, samples: Array) -> tuple[MethodState, Array]:
+    after = _checked(method.learn(with_keys(state), decisions, samples))[0]
+    return after, _mean_losses(method, decisions, samples)
 
 
-def _plan(method: PlanningMethod, state: MethodState, told: Array) -> tuple[MethodState, Array]:
-    return _checked(lax.cond(method.plans(told), method.plan, lambda state: state, with_keys(state)))
+def _plan(method: PlanningMethod, state: MethodState, told: Array, words: Array) -> Any:
+    planned = lax.cond(method.plans(told), method.plan, lambda state: state, with_keys(state))
+    after, finite = _checked(planned)
+    return after, finite, _ask(method, after, words, 0)
+
+
+def _mean_losses(method: Method, decisions: Array, samples: Array) -> Array:
+    """Of each decision (b, d) over its samples (b, n, k)."""
+    one = jax.vmap(method.problem.loss, in_axes=(None, 0))
+    return jnp.mean(jax.vmap(one)(decisions, samples), axis=1)
+
+
+_LANE = Program(_lane)
+_PROGRAMS = {function: Program(function) for function in (_begin, _ask, _tell, _learn, _plan)}
 
 
 def _checked(state: MethodState) -> tuple[MethodState, Array]:
@@ -158,3 +208,12 @@ def _checked(state: MethodState) -> tuple[MethodState, Array]:
     after = jax.tree.map(lambda leaf: lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), without_keys(state))
     numbers = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     return after, jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))
+
+
+def _depends(jaxpr: Any) -> bool:
+    """Whether any result of a program may depend on its arguments."""
+    reached = set(jaxpr.invars)
+    for equation in jaxpr.eqns:
+        if any(isinstance(part, jax.extend.core.Var) and part in reached for part in equation.invars):
+            reached |= set(equation.outvars)
+    return any(isinstance(part, jax.extend.core.Var) and part in reached for part in jaxpr.outvars)

@@ -65,5 +65,5 @@ class Told(NamedTuple):
     @staticmethod
     def of(deployment: Deployment, event: Observed) -> Told:
         """What an event changed, whose samples were observed at `deployment`."""
-        before = deployment.why
-        return Told(event.round, before.decision, event.decision, before.multipliers, event.multipliers)
+        before, after = deployment.why, event.planned
+        return Told(after.round, before.decision, after.decision, before.multipliers, after.multipliers)

@@ -1,7 +1,6 @@
 """What happens in a study: one class for each kind of event (create, ask, tell, cancel, note), and how each is stored as bytes.
 
-A record is a JSON header and named arrays (see `records`); the header's `kind` says which class it is. The names of its keys are
-those of the first version, so that every file ever written can be read.
+A record is a JSON header and named arrays (see `records`); the header's `kind` says which class it is.
 """
 
 from __future__ import annotations
@@ -11,20 +10,87 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from performative.errors import StudyError
 from performative.numerics.arrays import Floats
 from performative.study.records import Arrays, packed, unpacked
-from performative.study.renamed import Identity
 
-_PROBED = "probed: "
+Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
+"""What is known about a method before any data: plain values and arrays, by path."""
+VIOLATED = 1e-9
+"""By how much a constraint must be violated to count."""
+_PROBED, _NEXT, _WHY, _SO_FAR = "probed: ", "next.", "why.", "so far."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """What the method asks for next, computed when it last learned something: what `ask` deploys.
+
+    `decisions` (b, d) lie around θ_t = `decision`; `constraint_values` (b, m) are their g, `multipliers` is λ_t, and `samples` is
+    how many are wanted of each. `draws` says whether another attempt asks for others. `reasons` are the numbers that say why, by
+    name, if the method has any.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     created = next(study.events())
+    >>> created.planned.round, created.planned.decisions.tolist(), created.planned.draws
+    (1, [[0.0]], False)
+    """
+
+    round: int
+    samples: int
+    draws: bool
+    decisions: Floats
+    constraint_values: Floats
+    decision: Floats
+    multipliers: Floats
+    reasons: dict[str, NDArray[np.generic]] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoFar:
+    """What a report adds up: how many deployments were reported, and what they did to each constraint.
+
+    `least` (m,) is the least slack −g of all their decisions, `violated` (m,) how many of them violated it, and `worst` (m,)
+    the number of the one that did so most.
+
+    >>> import numpy as np
+    >>> far = SoFar.nothing(1).after(1, np.array([[-0.5]])).after(4, np.array([[0.25]]))
+    >>> far.told, far.least.tolist(), far.violated.tolist(), far.worst.tolist()
+    (2, [-0.25], [1], [4])
+    """
+
+    told: int
+    least: Floats
+    violated: NDArray[np.int64]
+    worst: NDArray[np.int64]
+
+    @staticmethod
+    def nothing(constraints: int) -> SoFar:
+        """Before the first report."""
+        none = np.zeros(constraints, np.int64)
+        return SoFar(0, np.full(constraints, np.inf), none, none)
+
+    def after(self, deployment: int, constraint_values: Floats) -> SoFar:
+        """With one more deployment, whose decisions have these g (b, m)."""
+        slack = -np.max(constraint_values, axis=0, initial=-np.inf)
+        worse = slack < self.least
+        return SoFar(
+            told=self.told + 1,
+            least=np.where(worse, slack, self.least),
+            violated=self.violated + (slack < -VIOLATED),
+            worst=np.where(worse, deployment, self.worst),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Created:
     """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`.
 
-    `folder` is where the description `spec` was, if it names files.
+    `folder` is where the description `spec` was, if it names files, and `library` the digest of this library's code.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -48,6 +114,8 @@ class Created:
     spec: str | None
     identity: Identity
     points: Arrays
+    planned: Planned
+    library: str
     folder: str | None = None
 
 
@@ -81,9 +149,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
-    """`samples` (b, n, k) were reported for a deployment, which led to `round`, `decision` and `multipliers`.
+    """`samples` (b, n, k) were reported for a deployment; `planned` is what the method asks for after that.
 
-    `columns` are the names of the k numbers, if known. The first such event also has the loss at `probes` like the data.
+    `losses` (b,) are the mean losses of its decisions; `columns` are the names of the k numbers, if known. The first such event
+    also has the loss at `probes` like the data.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -91,19 +160,19 @@ class Observed:
     >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
     ...     told = study.tell(study.ask(), [[[3.0]]])
     ...     observed = [event for event in study.events() if isinstance(event, pf.study.Observed)]
-    >>> observed[0].deployment, observed[0].samples.tolist(), observed[0].decision.tolist()
-    (1, [[[3.0]]], [0.015])
+    >>> observed[0].deployment, observed[0].samples.tolist(), observed[0].planned.decision.tolist(), observed[0].so_far.told
+    (1, [[[3.0]]], [0.015], 1)
     """
 
     kind: ClassVar[str] = "tell"
     number: int
     at: float
     deployment: int
-    round: int
     columns: list[str] | None
     samples: Floats
-    decision: Floats
-    multipliers: Floats
+    losses: Floats
+    planned: Planned
+    so_far: SoFar
     probes: Floats | None = None
     probe_losses: Floats | None = None
 
@@ -176,8 +245,10 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
                 "multipliers": event.multipliers,
             }
         case Observed():
-            header |= {"deployment": event.deployment, "round": event.round, "columns": event.columns}
-            arrays = {"samples": event.samples, "decision": event.decision, "multipliers": event.multipliers}
+            header |= {"deployment": event.deployment, "columns": event.columns, "told": event.so_far.told}
+            far = event.so_far
+            arrays = {"samples": event.samples, "losses": event.losses}
+            arrays |= {f"{_SO_FAR}{name}": getattr(far, name) for name in ("least", "violated", "worst")}
             if event.probes is not None:
                 arrays |= {"probed": event.probes, "loss": event.probe_losses}
         case Canceled():
@@ -189,46 +260,81 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             arrays = {path: value for path, value in event.identity.items() if isinstance(value, np.ndarray)}
             arrays |= {_PROBED + name: array for name, array in event.points.items()}
             header |= {"seed": event.seed, "performative": event.performative, "jax": event.jax}
-            header |= {"spec": event.spec, "identity": values}
-            header |= {} if event.folder is None else {"folder": event.folder}
+            header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
+    if isinstance(event, Created | Observed):
+        planned = event.planned
+        header["next"] = {"round": planned.round, "samples": planned.samples, "draws": planned.draws}
+        parts: dict[str, NDArray[Any]] = {
+            "decisions": planned.decisions,
+            "g": planned.constraint_values,
+            "decision": planned.decision,
+            "multipliers": planned.multipliers,
+        }
+        parts |= {f"{_WHY}{name}": number for name, number in (planned.reasons or {}).items()}
+        arrays |= {_NEXT + name: part for name, part in parts.items()}
     return header, arrays
+
+
+def _planned(header: dict[str, Any], arrays: Arrays) -> Planned:
+    parts = {name.removeprefix(_NEXT): array for name, array in arrays.items() if name.startswith(_NEXT)}
+    reasons = {name.removeprefix(_WHY): array for name, array in parts.items() if name.startswith(_WHY)}
+    return Planned(
+        round=header["next"]["round"],
+        samples=header["next"]["samples"],
+        draws=header["next"]["draws"],
+        decisions=parts["decisions"],
+        constraint_values=parts["g"],
+        decision=parts["decision"],
+        multipliers=parts["multipliers"],
+        reasons=reasons or None,
+    )
 
 
 def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
     points = {name.removeprefix(_PROBED): array for name, array in arrays.items() if name.startswith(_PROBED)}
-    identity = header["identity"] | {path: array for path, array in arrays.items() if not path.startswith(_PROBED)}
-    versions = header["performative"], header["jax"]
+    others = {path: array for path, array in arrays.items() if not path.startswith((_PROBED, _NEXT))}
     return Created(
-        number, header["at"], header["seed"], *versions, header["spec"], identity, points, header.get("folder")
+        number=number,
+        at=header["at"],
+        seed=header["seed"],
+        performative=header["performative"],
+        jax=header["jax"],
+        spec=header["spec"],
+        identity=header["identity"] | others,
+        points=points,
+        planned=_planned(header, arrays),
+        library=header["library"],
+        folder=header["folder"],
     )
 
 
 def _asked(number: int, header: dict[str, Any], arrays: Arrays) -> Asked:
     return Asked(
-        number,
-        header["at"],
-        header["round"],
-        header["samples"],
-        header["attempt"],
-        arrays["decisions"],
-        arrays["g"],
-        arrays["decision"],
-        arrays["multipliers"],
+        number=number,
+        at=header["at"],
+        round=header["round"],
+        samples=header["samples"],
+        attempt=header["attempt"],
+        decisions=arrays["decisions"],
+        constraint_values=arrays["g"],
+        decision=arrays["decision"],
+        multipliers=arrays["multipliers"],
     )
 
 
 def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
+    far = (arrays[f"{_SO_FAR}{name}"] for name in ("least", "violated", "worst"))
     return Observed(
-        number,
-        header["at"],
-        header["deployment"],
-        header["round"],
-        header["columns"],
-        arrays["samples"],
-        arrays["decision"],
-        arrays["multipliers"],
-        arrays.get("probed"),
-        arrays.get("loss"),
+        number=number,
+        at=header["at"],
+        deployment=header["deployment"],
+        columns=header["columns"],
+        samples=arrays["samples"],
+        losses=arrays["losses"],
+        planned=_planned(header, arrays),
+        so_far=SoFar(header["told"], *far),
+        probes=arrays.get("probed"),
+        probe_losses=arrays.get("loss"),
     )
 
 

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from performative.errors import StudyBusy, StudyDamaged, StudyError
 
-FORMAT = 1
-"""The version of the file's format. A newer one is refused."""
+FORMAT = 2
+"""The version of the file's format. Others are refused."""
 BUSY_SECONDS = 5.0
 """How long a writer waits for another writer, which holds the file for one commit."""
 _APPLICATION = 0x70657266
@@ -69,8 +69,13 @@ def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
     if application == _APPLICATION:
         if version > FORMAT:
             raise StudyError(
-                f"{path} has format {version}, but this version of performative reads formats up to {FORMAT}; was the file "
-                "written by a newer version?"
+                f"{path} has format {version}, but this version of performative reads format {FORMAT}; was the file written by a "
+                "newer version?"
+            )
+        if version < FORMAT:
+            raise StudyError(
+                f"{path} has format {version}, which an earlier version of performative wrote; export its studies with that "
+                "version, and give the data to new ones as `history`"
             )
         return True
     if tables or application or version:

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
-from performative.numerics.arrays import Floats
-from performative.numerics.precision import in_float64
 from performative.study.events import Asked, Event, Observed
 
 if TYPE_CHECKING:
-    import pandas
     import xarray as xr
-
-    from performative.problem import Problem
 
 
 class Round(NamedTuple):
@@ -58,8 +51,9 @@ MEANINGS = {
 """What each variable of a history is."""
 
 
-@in_float64
-def history(problem: Problem, reported_rounds: Iterable[Round], name: str, seed: int) -> xr.Dataset:
+def history(
+    reported_rounds: Iterable[Round], dimension: int, constraint_names: list[str], name: str, seed: int
+) -> xr.Dataset:
     """A dataset over `deployment`, the ids of the deployments that were reported.
 
     It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the data
@@ -79,11 +73,11 @@ def history(problem: Problem, reported_rounds: Iterable[Round], name: str, seed:
             "deployed": asked.decisions.copy(),
             "slack": -asked.constraint_values,
             "data": observed.samples.mean(axis=1),
-            "loss": _mean_losses(problem, asked.decisions, observed.samples),
+            "loss": observed.losses.copy(),
         }
         for asked, observed in reported_rounds
     ]
-    d, m, n = problem.d, len(problem.constraint_names), len(rows)
+    d, m, n = dimension, len(constraint_names), len(rows)
     most = max((len(row["deployed"]) for row in rows), default=1)
     width = rows[0]["data"].shape[1] if rows else 0
 
@@ -95,9 +89,6 @@ def history(problem: Problem, reported_rounds: Iterable[Round], name: str, seed:
 
     def plain(name: str, dtype: Any) -> NDArray[Any]:
         return np.array([row[name] for row in rows], dtype=dtype)
-
-    def moment(name: str) -> NDArray[Any]:
-        return (plain(name, np.float64) * 1e6).astype("datetime64[us]")
 
     past = xr.Dataset(
         {
@@ -112,9 +103,9 @@ def history(problem: Problem, reported_rounds: Iterable[Round], name: str, seed:
         coords={
             "deployment": plain("deployment", np.int64),
             "t": ("deployment", plain("t", np.int64)),
-            "asked": ("deployment", moment("asked")),
-            "told": ("deployment", moment("told")),
-            "constraint": list(problem.constraint_names),
+            "asked": ("deployment", moment(plain("asked", np.float64))),
+            "told": ("deployment", moment(plain("told", np.float64))),
+            "constraint": constraint_names,
         },
         attrs={"study": name, "seed": seed},
     )
@@ -123,36 +114,25 @@ def history(problem: Problem, reported_rounds: Iterable[Round], name: str, seed:
     return past
 
 
-def to_frame(past: xr.Dataset) -> pandas.DataFrame:
-    """The history as a data frame with a row for each decision that was deployed."""
-    import pandas
+def moment(seconds: Any) -> Any:
+    """Times in seconds since 1970, as NumPy has them, in UTC."""
+    return (np.asarray(seconds, np.float64) * 1e6).astype("datetime64[us]")
 
-    names = [str(name) for name in past["constraint"].values]
-    rows = []
-    for place in range(past.sizes["deployment"]):
-        one = past.isel({"deployment": place})
-        times = {name: one[name].values[()] for name in ("deployment", "t", "asked", "told", "samples")}
-        for probe in range(past.sizes["probe"]):
-            if np.isnan(one["loss"].values[probe]):
-                continue
-            row = {**times, "decision": probe, "loss": float(one["loss"].values[probe])}
-            for label, values in (("theta", one["deployed"].values[probe]), ("mean", one["data"].values[probe])):
-                row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
-            row |= {
-                f"slack {name}": value for name, value in zip(names, one["slack"].values[probe].tolist(), strict=True)
+
+def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> Iterator[dict[str, Any]]:
+    """The history as a row for each decision that was deployed."""
+    for asked, observed in reported_rounds:
+        for place, decision in enumerate(asked.decisions):
+            row: dict[str, Any] = {
+                "deployment": asked.number,
+                "t": asked.round,
+                "asked": moment(asked.at),
+                "told": moment(observed.at),
+                "samples": observed.samples.shape[1],
+                "decision": place,
+                "loss": float(observed.losses[place]),
             }
-            rows.append(row)
-    return pandas.DataFrame(rows)
-
-
-def _mean_losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
-    """The mean loss of each decision (b, d) over its samples (b, n, k), padded to a power of two so that few sizes compile."""
-    n = samples.shape[1]
-    rows = np.minimum(np.arange(1 << (n - 1).bit_length()), n - 1)
-    return np.asarray(_losses(problem, decisions, samples[:, rows]))[:, :n].mean(axis=1)
-
-
-@jax.jit
-def _losses(problem: Problem, decisions: Array, samples: Array) -> Array:
-    one = jax.vmap(problem.loss, in_axes=(None, 0))
-    return jax.vmap(one)(decisions, samples)
+            for label, values in (("theta", decision), ("mean", observed.samples[place].mean(axis=0))):
+                row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
+            slack = (-asked.constraint_values[place]).tolist()
+            yield row | {f"slack {name}": value for name, value in zip(constraint_names, slack, strict=True)}

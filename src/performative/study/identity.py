@@ -24,9 +24,9 @@ from performative.numerics.precision import in_float64
 from performative.numerics.watched import Watched
 from performative.past import Past
 from performative.problem import Problem
-from performative.study.events import Created, Observed
-from performative.study.records import Arrays, is_key
-from performative.study.renamed import Identity, is_earlier_safe_apda, present_identity
+from performative.study.events import Created, Identity, Observed
+from performative.study.records import Arrays
+from performative.study.states import is_key
 
 TOLERANCE = 1e-9
 """The relative difference between stored and given numbers that counts as rounding."""
@@ -57,20 +57,10 @@ def identity(method: Method, points: Arrays) -> Identity:
 
 def require_same(name: str, created: Created, first: Observed | None, method: Method) -> None:
     """Refuse a method other than the one that study `name` was created with; `first` is the first event with samples."""
-    if is_earlier_safe_apda(created.identity):
-        raise OtherMethod(
-            name,
-            [
-                f"method: stored safe_apda of performative {created.performative}, which is another method now and cannot "
-                "continue its studies; export the data with that version, and give them to a new study as `history`"
-            ],
-        )
     points, dimension = created.points, method.problem.dimension
     if dimension != points["decisions"].shape[1]:
         raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]}, but got {dimension}"])
-    stored, given = present_identity(created.identity), identity(method, points)
-    for path in [path for path in given if path.endswith(_SHIFT) and path not in stored]:
-        del given[path]  # earlier files do not probe every shift
+    stored, given = dict(created.identity), identity(method, points)
     if first is not None and first.probes is not None:
         path = "loss(probes like the data)"
         stored[path], given[path] = first.probe_losses, losses(method.problem, points["decisions"], first.probes)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from performative import __version__
 from performative.errors import NotReproduced
-from performative.numerics.arrays import Floats
-from performative.study.calls import Calls
-from performative.study.events import Asked, Observed
-from performative.study.log import Log
-from performative.study.records import packed_tree
+from performative.study.events import Asked, Created, Observed, Planned, SoFar
+
+if TYPE_CHECKING:
+    from performative.study.calls import Calls
+    from performative.study.log import Log
 
 
 class Replay(NamedTuple):
@@ -30,28 +30,54 @@ class Replay(NamedTuple):
 
 def replay(log: Log, calls: Calls) -> Replay:
     """Go through all events; `NotReproduced` at the first that comes out differently."""
+    from performative.study.states import packed_state
+
     state = calls.begin()
-    current, tells, decisions = packed_tree(state), 0, np.zeros((0, 0))
+    planned, asked = calls.ask(state, 0), None
+    current, so_far = packed_state(state), SoFar.nothing(len(log.constraint_names))
     for event, digest in log.with_digests():
-        if isinstance(event, Asked):
-            decisions, _ = calls.ask(state, event.attempt)
-            if decisions.tobytes() != event.decisions.tobytes():
-                raise NotReproduced(_difference(log, event.number, "the decisions", event.decisions, decisions))
+        if isinstance(event, Created):
+            _require_planned(log, event.number, event.planned, planned)
+        elif isinstance(event, Asked):
+            now = calls.ask(state, event.attempt) if event.attempt and planned.draws else planned
+            _require_same(log, event.number, "the decisions", event.decisions, now.decisions)
+            asked = event
         elif isinstance(event, Observed):
-            state = calls.tell(state, decisions, event.samples)
-            current, tells = packed_tree(state), tells + 1
-            decision = np.asarray(state.decision)
-            if decision.tobytes() != event.decision.tobytes():
-                raise NotReproduced(_difference(log, event.number, "the numbers", event.decision, decision))
+            assert asked is not None
+            state, planned, losses, _ = calls.tell(state, asked.decisions, event.samples)
+            current, so_far = packed_state(state), so_far.after(asked.number, asked.constraint_values)
+            _require_planned(log, event.number, event.planned, planned)
+            _require_same(log, event.number, "the losses", event.losses, losses)
+            for name in ("told", "least", "violated", "worst"):
+                stored, added = (np.asarray(getattr(part, name)) for part in (event.so_far, so_far))
+                _require_same(log, event.number, "the sums", stored, added)
         if hashlib.sha256(current).digest() != digest:
             raise NotReproduced(_difference(log, event.number, "the numbers of the state"))
     if current != log.store.state:
         raise NotReproduced(_difference(log, log.count - 1, "the numbers of the snapshot"))
-    return Replay(log.count, tells)
+    return Replay(log.count, so_far.told)
 
 
-def _difference(log: Log, number: int, what: str, stored: Floats | None = None, computed: Floats | None = None) -> str:
+def _require_planned(log: Log, number: int, stored: Planned, computed: Planned) -> None:
+    _require_same(log, number, "the numbers", stored.decision, computed.decision)
+    _require_same(log, number, "the decisions", stored.decisions, computed.decisions)
+    _require_same(log, number, "the constraints' values", stored.constraint_values, computed.constraint_values)
+    reasons = computed.reasons or {}
+    for name, part in (stored.reasons or {}).items():
+        _require_same(log, number, "the reasons", part, reasons.get(name, np.zeros(0)))
+
+
+def _require_same(log: Log, number: int, what: str, stored: NDArray[Any], computed: NDArray[Any]) -> None:
+    if stored.tobytes() != computed.tobytes():
+        raise NotReproduced(_difference(log, number, what, stored, computed))
+
+
+def _difference(
+    log: Log, number: int, what: str, stored: NDArray[Any] | None = None, computed: NDArray[Any] | None = None
+) -> str:
     """What differs, by how much, and whether other software computed it."""
+    import jax
+
     apart = ""
     if stored is not None and computed is not None:
         same = stored.shape == computed.shape

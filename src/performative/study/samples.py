@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from performative.numerics.arrays import Floats
-from performative.tables import from_frame, is_pandas
+from performative.study.sheet import Sheet, sheet_of
+from performative.tables import is_pandas
 from performative.validation import finite_array, require_samples, shown
-
-if TYPE_CHECKING:
-    import pandas
 
 MOST_NUMBERS = 2**25
 """How many numbers one `tell` may bring at most: a quarter of a gigabyte."""
@@ -25,16 +23,17 @@ class Samples(NamedTuple):
 
 
 def read(samples: Any, count: int, columns: list[str] | None, scalars: bool = False) -> Samples:
-    """Samples of `count` decisions: an array (b, n, k), or a data frame (n, k) for each, or with `scalars` a number for each.
+    """Samples of `count` decisions: an array (b, n, k), or a data frame or `Sheet` (n, k) for each, or with `scalars` a number.
 
     With known `columns`, data frames must have the same ones and are put in that order.
     """
-    if is_pandas(samples, "DataFrame"):
+    if _is_table(samples):
         samples = [samples]
-    if isinstance(samples, list | tuple) and samples and all(is_pandas(part, "DataFrame") for part in samples):
-        _require_few(sum(part.size for part in samples))
-        columns = names_of(samples[0]) if columns is None else columns
-        samples = [from_frame(_arranged(part, columns)) for part in samples]
+    if isinstance(samples, list | tuple) and samples and all(map(_is_table, samples)):
+        _require_few(sum(part.values.size if isinstance(part, Sheet) else part.size for part in samples))
+        sheets = [part if isinstance(part, Sheet) else sheet_of(part) for part in samples]
+        columns = sheets[0].names if columns is None else columns
+        samples = [sheet.arranged(columns).values for sheet in sheets]
         if len({part.shape for part in samples}) > 1:
             raise ValueError(f"data frames must all have the same shape, but have {[part.shape for part in samples]}")
     _require_few(getattr(samples, "size", 0))
@@ -42,6 +41,10 @@ def read(samples: Any, count: int, columns: list[str] | None, scalars: bool = Fa
     data = require_samples(data, count, scalars)
     _require_few(data.size)
     return Samples(data, columns)
+
+
+def _is_table(part: Any) -> bool:
+    return isinstance(part, Sheet) or is_pandas(part, "DataFrame")
 
 
 def _numbers(samples: Any) -> Any:
@@ -57,24 +60,6 @@ def _numbers(samples: Any) -> Any:
             f"`samples` must be numbers, but got {shown(samples)} of dtype {array.dtype}; encode words as numbers"
         )
     return array
-
-
-def names_of(frame: pandas.DataFrame) -> list[str] | None:
-    """The names of a data frame's columns, if they are distinct strings."""
-    names = frame.columns.tolist()
-    are_names = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-    return names if are_names else None
-
-
-def _arranged(frame: pandas.DataFrame, columns: list[str] | None) -> pandas.DataFrame:
-    names = names_of(frame)
-    if columns is None or names is None or names == columns:
-        return frame
-    if set(names) != set(columns):
-        raise ValueError(
-            f"`samples` must have the columns {columns}, as in the first report or the history, but have {names}"
-        )
-    return frame[columns]
 
 
 def _require_few(size: object) -> None:

@@ -1,37 +1,42 @@
-"""A study under way: its log, its method's compiled calls and where it stands, kept in step with the file.
+"""A study under way: where it stands, and its next events, kept in step with the file.
 
-Nothing here is safe between threads; `Study` locks.
+Nothing here is safe between threads; `Study` locks. What needs the method is left to `worker`, so that asking for a decision that
+is known, canceling, noting and reading wait for no compiler.
 """
 
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from performative.errors import AlreadyTold, StudyError
-from performative.methods.protocol import Method
+from performative.errors import AlreadyTold
 from performative.numerics.arrays import Floats
-from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import as_node
-from performative.study.calls import Calls
 from performative.study.deployments import Deployment, Told
 from performative.study.events import Asked, Canceled, Event, Observed
-from performative.study.identity import loss_at
-from performative.study.log import Log, Position
-from performative.study.records import not_finite, packed_tree
+from performative.study.log import Log
 from performative.study.store import Moved
-from performative.validation import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from performative.study.worker import Worker
 
 
 class Session:
-    """The next events of a study, computed from its position."""
+    """The next events of a study, from its position; `hire` makes a worker when one is first needed, if there is none yet."""
 
-    def __init__(self, log: Log, method: Method) -> None:
-        self.log = log
-        self.method: Method = as_node(method)
-        self.calls = Calls(method, self.log.created.seed)
-        self.position: Position = self.log.position(self.calls)
+    def __init__(self, log: Log, worker: Worker | None, hire: Callable[[Log], Worker]) -> None:
+        self.log, self._worker, self._hire = log, worker, hire
+        self.position = log.position()
+
+    @property
+    def worker(self) -> Worker:
+        """The method at work."""
+        if self._worker is None:
+            self._worker = self._hire(self.log)
+        return self._worker
 
     def is_current(self) -> bool:
         """Whether the position reflects every event read; it does not after an interruption right behind a commit."""
@@ -50,7 +55,7 @@ class Session:
 
     def catch_up(self) -> None:
         """Take the position from the log."""
-        self.position = self.log.position(self.calls)
+        self.position = self.log.position()
 
     def append(self, event: Event, state: bytes | None = None) -> bool:
         """Whether the event was added; if not, another process was faster, and the position reflects what it wrote."""
@@ -61,29 +66,21 @@ class Session:
             return False
         return True
 
-    @property
-    def columns(self) -> list[str] | None:
-        """The names of the data's columns, from the last report or the method's history, if they are known."""
-        past = getattr(getattr(self.method, "history", None), "columns", None)
-        return self.position.columns or (None if past is None else list(past))
-
-    @in_float64
     def ask(self) -> Deployment | None:
-        """Ask the method for the next deployment and store it; None if another process was faster."""
-        state, attempt = self.position.state, self.position.attempt
-        decisions, values = self.calls.ask(state, attempt)
-        if not np.all(np.isfinite(decisions)):
-            raise StudyError(f"decisions must be finite, but the method asks for {decisions.tolist()}")
+        """Store that the next deployment was asked for; None if another process was faster."""
+        planned, attempt = self.position.planned, self.position.attempt
+        if attempt and planned.draws:
+            planned = self.worker.ask(attempt)
         event = Asked(
             number=self.log.count,
             at=time.time(),
-            round=int(state.round),
-            samples=int(self.method.wanted(state)),
+            round=planned.round,
+            samples=planned.samples,
             attempt=attempt,
-            decisions=decisions,
-            constraint_values=values,
-            decision=np.asarray(state.decision),
-            multipliers=np.asarray(state.multipliers),
+            decisions=planned.decisions,
+            constraint_values=planned.constraint_values,
+            decision=planned.decision,
+            multipliers=planned.multipliers,
         )
         if not self.append(event):
             return None
@@ -91,35 +88,34 @@ class Session:
         self.position = self.position._replace(events=self.log.count, pending=deployment)
         return deployment
 
-    @in_float64
     def tell(self, deployment: Deployment, samples: Floats, columns: list[str] | None) -> Told | None:
         """Tell the method what the open deployment brought and store it; None if another process was faster."""
-        before, width = self.position.state, self.position.width
-        self._check_width(samples)
-        after, finite = self.calls.tell_and_check(before, deployment.decisions, samples)
-        if not finite and not not_finite(before):
-            raise ValueError(
-                f"`samples` must lead to a finite state, but {shown(not_finite(after))} would not be finite"
-            )
-        probes = losses = None
-        if width is None:
-            rows = samples.reshape(-1, samples.shape[2])
-            probes, losses = loss_at(self.method.problem, self.log.created.points["decisions"], rows)
+        learned = self.worker.tell(deployment.decisions, samples, self.position.width)
         event = Observed(
             number=self.log.count,
             at=time.time(),
             deployment=deployment.id,
-            round=int(after.round),
             columns=columns,
             samples=samples,
-            decision=np.asarray(after.decision),
-            multipliers=np.asarray(after.multipliers),
-            probes=probes,
-            probe_losses=losses,
+            losses=learned.losses,
+            planned=learned.planned,
+            so_far=self.position.so_far.after(deployment.id, -deployment.why.safety),
+            probes=learned.probes,
+            probe_losses=learned.probe_losses,
         )
-        if not self.append(event, packed_tree(after)):
+        if not self.append(event, learned.packed):
             return None
-        self.position = Position(self.log.count, after, None, 0, samples.shape[2], columns)
+        self.worker.learned(learned)
+        width = samples.shape[2]
+        self.position = self.position._replace(
+            events=self.log.count,
+            pending=None,
+            planned=event.planned,
+            attempt=0,
+            so_far=event.so_far,
+            width=width,
+            columns=columns,
+        )
         return Told.of(deployment, event)
 
     def told_before(self, deployment: Deployment, samples: Floats) -> Told:
@@ -135,7 +131,7 @@ class Session:
 
     def deployment(self, deployment: Deployment | int) -> Deployment:
         """A deployment as it is stored, by its id, open or not."""
-        number = deployment.id if isinstance(deployment, Deployment) else deployment
+        number: Any = deployment.id if isinstance(deployment, Deployment) else deployment
         if isinstance(number, bool) or not isinstance(number, int | np.integer):
             raise TypeError(f"`deployment` must be what `ask` returned or its id, but got {deployment!r}")
         pending = self.position.pending
@@ -156,12 +152,3 @@ class Session:
         if not isinstance(event, Asked):
             raise ValueError(f"`deployment` must be the number of a deployment, but event {number} is a {event.kind}")
         return Deployment.of(event)
-
-    def _check_width(self, samples: Floats) -> None:
-        width = self.position.width
-        if width is None:
-            self.method.problem.check_samples(samples.shape[2])
-        elif width != samples.shape[2]:
-            raise ValueError(
-                f"`samples` must hold {width} numbers each, as in earlier rounds, but got {samples.shape[2]}"
-            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,22 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from performative import constraints, losses, sets
+from performative import sets
 from performative.errors import SolverFailed, SpecError
-from performative.loading import load
-from performative.methods.paper import apda, pd_ps
 from performative.methods.protocol import Method
-from performative.methods.repeated_gradient import repeated_gradient
-from performative.methods.repeated_minimization import repeated_minimization
-from performative.methods.safe_apda import safe_apda
-from performative.methods.two_stage import two_stage
-from performative.methods.zeroth_order import one_point, two_point
-from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.past import Past, history_for
 from performative.problem import Problem
-from performative.safety import Nearest, Pull, Safety
 from performative.solvers.feasibility import require_feasible
+from performative.study import building
 from performative.study.identity import require_usable
 from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
 from performative.validation import like, shown
@@ -43,16 +35,6 @@ class Described(NamedTuple):
     folder: str | None
 
 
-class Kept(NamedTuple):
-    """What a study has kept of its method: the past deployments, if it had any, and the anchor that was found for it."""
-
-    history: Past | None = None
-    anchor: Floats | None = None
-
-
-NOTHING = Kept()
-
-
 def read_spec(path: str | os.PathLike[str]) -> str:
     """The text of a TOML file."""
     try:
@@ -63,10 +45,10 @@ def read_spec(path: str | os.PathLike[str]) -> str:
         raise SpecError([f"{path} is not UTF-8: {error}"]) from error
 
 
-def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Kept = NOTHING) -> Described:
+def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
     r"""The study that a TOML text stands for, or `SpecError` with every error in it.
 
-    Files are relative to `folder`. What a study has `kept` is not computed again, and stands for a history whose file is gone.
+    Files are relative to `folder`.
 
     >>> head = 'name = "prices"\ndecisions = {type = "box", lower = [0.0], upper = [5.0]}\nloss = {type = "revenue"}\n'
     >>> describe(head + 'method = {type = "apda", warmup = 0}')
@@ -94,20 +76,14 @@ def describe(text: str, folder: str | os.PathLike[str] = ".", kept: Kept = NOTHI
     problem = _problem(parts, built, lengths, wrong)
     options = tables["method"].options() if "method" in tables else {}
     wrong += _outside(built.get("decisions"), lengths, options)
-    past = _past(tables["history"], Path(folder), kept.history, wrong) if "history" in tables else None
-    if kept.anchor is not None:
-        options["anchor"] = kept.anchor
+    past = _past(tables["history"], Path(folder), wrong) if "history" in tables else None
     if problem is not None:
-        wrong += [] if kept.anchor is not None else _impossible(problem, options)
+        wrong += _impossible(problem, options)
         wrong += _unfit(problem, past)
-    if wrong:
+    if wrong or problem is None:
         raise SpecError(wrong)
-    if "safety" in options:
-        options["safety"] = _SAFETY[options["safety"]]()
-    if past is not None:
-        options["history"] = past
     try:
-        method = _BUILDERS[options.pop("type")](problem, **options)
+        method = building.method_of(problem, options, past, None)
     except Exception as error:
         raise SpecError([f"method: {_message(error)}"]) from error
     return Described(spec.name, spec.seed, method, None if past is None else str(Path(folder).resolve()))
@@ -132,15 +108,10 @@ def _checked(adapter: TypeAdapter[Any], key: str, value: Any, wrong: list[str]) 
         return None
 
 
-def _built(key: str, part: Table, wrong: list[str]) -> Any:
+def _built(key: str, table: Table, wrong: list[str]) -> Any:
     """The object that a table stands for; None, and a line in `wrong`, if the library refuses it."""
-    options = part.options()
-    kind = options.pop("type")
     try:
-        if kind != "function":
-            return _BUILDERS[kind](**options)
-        function = load(f"{key}.function", options.pop("function"))
-        return constraints.Function(function, **options) if key.startswith("constraints") else function
+        return building.part(key, table.options())
     except (ValueError, TypeError) as error:
         wrong.append(f"{key}: {error}")
         return None
@@ -204,7 +175,7 @@ def _misfits(tables: dict[str, Table], lengths: list[_Length]) -> Iterator[str]:
     if "history" in tables and len(columns) != d:
         yield f"history.decisions: must name {d} columns, one for each number of a decision, but got {shown(columns)}"
     width = d + 1 if loss["type"] in ("squared_error", "logistic") else d
-    if "effect" in method and loss["type"] in _BUILDERS and len(method["effect"]) != width:
+    if "effect" in method and loss["type"] != "function" and len(method["effect"]) != width:
         yield f"method.effect: must have {width} rows, one for each number of a sample, but has {len(method['effect'])}"
 
 
@@ -260,16 +231,15 @@ def _impossible(problem: Problem, method: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def _past(table: Table, folder: Path, kept: Past | None, wrong: list[str]) -> Past | None:
-    """The past deployments in a file, or those that were `kept` if it is gone; None, and a line in `wrong`, if it is refused."""
+def _past(table: Table, folder: Path, wrong: list[str]) -> Past | None:
+    """The past deployments in a file; None, and a line in `wrong`, if it is refused."""
     options = table.options()
-    path = folder / options.pop("file")
+    path = folder / options["file"]
     if not path.exists():
-        if kept is None:
-            wrong.append(f"history.file: must be a file beside the description, but {str(path)!r} does not exist")
-        return kept
+        wrong.append(f"history.file: must be a file beside the description, but {str(path)!r} does not exist")
+        return None
     try:
-        return Past.from_csv(path, **options)
+        return building.past_of(options, folder, None)
     except (ValueError, OSError) as error:
         wrong.append(f"history: {_message(error)}")
         return None
@@ -295,25 +265,3 @@ _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "effect_error",
     "signs", "max_move",
 )  # fmt: skip
-_SAFETY: dict[str, Callable[[], Safety]] = {"pull": Pull, "nearest": Nearest}
-_BUILDERS: dict[str, Callable[..., Any]] = {
-    "box": sets.Box,
-    "ball": sets.Ball,
-    "simplex": sets.Simplex,
-    "budget": sets.Budget,
-    "linear": constraints.Linear,
-    "quadratic": constraints.Quadratic,
-    "squared_error": losses.SquaredError,
-    "logistic": losses.Logistic,
-    "revenue": losses.Revenue,
-    "portfolio_return": losses.PortfolioReturn,
-    "pinball": losses.Pinball,
-    "safe_apda": safe_apda,
-    "apda": apda,
-    "pd_ps": pd_ps,
-    "repeated_gradient": repeated_gradient,
-    "repeated_minimization": repeated_minimization,
-    "two_stage": two_stage,
-    "one_point": one_point,
-    "two_point": two_point,
-}

@@ -13,6 +13,7 @@ from performative.reasons import Explanation
 from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
 from performative.study.belief import Gain, Predicted, Recent
+from performative.study.words import row
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -198,11 +199,6 @@ def _next(pending: Deployment | None) -> str:
 
 def _filled(rows: Floats) -> Floats:
     return rows[~np.any(np.isnan(rows), axis=1)]
-
-
-def row(decision: Floats) -> str:
-    """A decision as text."""
-    return "[" + ", ".join(f"{value:.6g}" for value in decision) + "]"
 
 
 def _interval(value: float | None, low: float | None, high: float | None, reason: str | None, place: str) -> str:

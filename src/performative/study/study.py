@@ -9,23 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import numpy as np
-
-from performative import __version__
-from performative.errors import AlreadyTold, SpecError, StudyError
-from performative.methods.protocol import Method, require_method
-from performative.numerics.precision import in_float64
-from performative.numerics.pytrees import as_node
-from performative.study import identity
-from performative.study.calls import Calls
+from performative.errors import AlreadyTold
 from performative.study.deployments import Deployment, Told
-from performative.study.events import Canceled, Created, Event, Noted, encoded
+from performative.study.events import Canceled, Event, Noted, encoded
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
-from performative.study.records import packed_tree, with_keys
-from performative.study.renamed import present_spec
-from performative.study.replay import Replay, replay
+from performative.study.replay import Replay
 from performative.study.samples import read
 from performative.study.session import Session
 from performative.study.store import Store
@@ -35,8 +24,10 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from performative.methods.protocol import Method
     from performative.reasons import Explanation
     from performative.study.status import Status
+    from performative.study.worker import Worker
 
 
 class Study:
@@ -62,14 +53,13 @@ class Study:
     [[0.]] [0.5] [[0.5]] Replay(events=4, told=1)
     """
 
-    def __init__(self, log: Log, name: str, method: Method) -> None:
+    def __init__(self, log: Log, name: str, worker: Worker | None = None) -> None:
         """Use `create` or `open`."""
         self.name = name
         self._lock = threading.RLock()
-        self._session = Session(log, method)
+        self._session = Session(log, worker, lambda log: _described(log, name))
 
     @classmethod
-    @in_float64
     def create(
         cls,
         path: str | os.PathLike[str],
@@ -85,40 +75,33 @@ class Study:
         `spec` is the text that describes the method, if there is one, and `folder` is where the files that it names are; both
         are kept with the study (see `study.spec`).
         """
+        from performative.study.creation import first_event
+        from performative.study.worker import Worker
+
         _check_name(name)
         if "/" in name or name.endswith(".db"):
             raise ValueError(
                 f"`name` must be a plain name, but got {name!r}; the order is Study.create(path, name, method)"
             )
         seed = whole("seed", seed, 0, MOST_SEED)
-        require_method("method", method)
-        calls = Calls(as_node(method), seed)
-        identity.require_usable(method.problem)
-        points = identity.new_points(method.problem)
-        calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
-        values = identity.identity(method, points)
-        created = Created(0, time.time(), seed, __version__, jax.__version__, spec, values, points, folder)
-        return cls(Log(Store.create(path, name, encoded(created), packed_tree(calls.begin()))), name, method)
+        created, state = first_event(method, seed, spec, folder)
+        log = Log(Store.create(path, name, encoded(created), state))
+        return cls(log, name, Worker(log, method))
 
     @classmethod
-    @in_float64
     def open(
         cls, path: str | os.PathLike[str], name: str, method: Method | None = None, *, readonly: bool = False
     ) -> Study:
         """Open the study `name` in the file at `path` where it stopped. Every record is verified, and nothing is written.
 
-        A study that was created from a description needs no `method`.
+        A study that was created from a description needs no `method`; it is made when it is first needed.
         Raises `OtherMethod` if the problem, the method or what its functions return differs from what is stored.
         """
         _check_name(name)
         store = Store.open(path, name, readonly)
         try:
             log = Log(store)
-            if method is None:
-                method = _described(log.created, name)
-            require_method("method", method)
-            identity.require_same(name, log.created, log.first_observed(), as_node(method))
-            return cls(log, name, method)
+            return cls(log, name, None if method is None else _given(log, name, method))
         except BaseException:
             store.close()
             raise
@@ -146,9 +129,10 @@ class Study:
         self.close()
 
     @property
+    @one_at_a_time
     def method(self) -> Method:
         """The method that decides."""
-        return self._session.method
+        return self._session.worker.method
 
     @property
     def seed(self) -> int:
@@ -159,6 +143,11 @@ class Study:
     def spec(self) -> str | None:
         """The TOML text that describes the method, if the study was created from one."""
         return self._session.log.created.spec
+
+    @property
+    def constraint_names(self) -> list[str]:
+        """The names of the problem's constraints."""
+        return self._session.log.constraint_names
 
     @staticmethod
     def names(path: str | os.PathLike[str]) -> list[str]:
@@ -174,11 +163,10 @@ class Study:
 
     @property
     @one_at_a_time
-    @in_float64
     def state(self) -> Any:
         """The method's state after everything reported so far; it has `round`, `decision` and `multipliers`."""
         self._session.refresh()
-        return with_keys(jax.tree.map(np.asarray, self._session.position.state))
+        return self._session.worker.plain_state()
 
     @property
     @one_at_a_time
@@ -213,8 +201,9 @@ class Study:
             if not session.is_open(deployment) or not session.is_current():
                 session.refresh()
             target = session.deployment(deployment)
-            scalars = self.method.problem.dimension == 1
-            data, columns = read(samples, len(target.decisions), session.columns, scalars)
+            scalars = target.decisions.shape[1] == 1
+            known = session.position.columns or session.worker.columns
+            data, columns = read(samples, len(target.decisions), known, scalars)
             if not session.is_open(target):
                 return session.told_before(target, data)
             told = session.tell(target, data, columns)
@@ -253,12 +242,11 @@ class Study:
                 return
 
     @one_at_a_time
-    @in_float64
     def verify(self) -> Replay:
         """Replay everything from the seed and the samples, and compare each decision and state bit for bit."""
         self._session.refresh()
         self._session.log.store.verify()
-        return replay(self._session.log, self._session.calls)
+        return self._session.worker.replay()
 
     def events(self) -> Iterator[Event]:
         """The events so far, of the classes that `performative.study` lends; the first one is `Created`."""
@@ -280,15 +268,16 @@ class Study:
         state, pending = self.state, self._session.position.pending
         recent = Recent(getattr(self.method, "history", None))
         told = recent.watching(rounds(self._session.log.events()))
-        past = history(self.method.problem, told, self.name, self.seed)
+        past = history(told, self._session.log.dimension, self.constraint_names, self.name, self.seed)
         return status(self.name, self.method, state, pending, past, recent)
 
     @one_at_a_time
     def why(self) -> Explanation | None:
         """Why the next decisions are what they are, in words and numbers; None if the method cannot say."""
-        from performative.study.status import Explains
+        from performative.reasons import explanation
 
-        return self.method.why(self.state) if isinstance(self.method, Explains) else None
+        self._session.refresh()
+        return explanation(self._session.position.planned.reasons, self._session.log.constraint_names)
 
     @one_at_a_time
     def history(self) -> xr.Dataset:
@@ -296,7 +285,14 @@ class Study:
         from performative.study.history import history, rounds
 
         self._session.refresh()
-        return history(self.method.problem, rounds(self._session.log.events()), self.name, self.seed)
+        log = self._session.log
+        return history(rounds(log.events()), log.dimension, self.constraint_names, self.name, self.seed)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The same as a row for each decision that was deployed."""
+        from performative.study.history import records, rounds
+
+        return records(rounds(self.events()), self.constraint_names)
 
     def plot(self) -> Figure:
         """Decisions, constraints, multipliers and losses over the deployments that were reported."""
@@ -315,15 +311,18 @@ def _check_name(name: str) -> None:
         raise ValueError(f"`name` must be a nonempty string, but got {name!r}")
 
 
-def _described(created: Created, name: str) -> Method:
-    """The method that the stored description stands for, without solving again for what the study has kept of it."""
-    from performative.study.spec import Kept, describe
+def _given(log: Log, name: str, method: Method) -> Worker:
+    """The worker of a study with a method that must be like the stored one."""
+    from performative.study.creation import require_same
+    from performative.study.worker import Worker
 
-    if created.spec is None:
-        raise StudyError(f"pass `method`: study {name!r} was not created from a description")
-    text, folder = present_spec(created.spec), created.folder or "."
-    kept = Kept(identity.stored_history(created.identity), identity.stored_anchor(created.identity))
-    try:
-        return describe(text, folder, kept).method
-    except SpecError:  # constraints that the anchor does not meet are not those of the study
-        return describe(text, folder, kept._replace(anchor=None)).method
+    require_same(name, log, method)
+    return Worker(log, method)
+
+
+def _described(log: Log, name: str) -> Worker:
+    """The worker of a study with the method that its description stands for."""
+    from performative.study.creation import described
+    from performative.study.worker import Worker
+
+    return Worker(log, described(log, name))
