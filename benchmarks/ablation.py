@@ -31,7 +31,9 @@ MODULES = (
     "methods.planning",
     "methods.pace",
     "methods.probes",
+    "methods.prospects",
     "methods.safe_primal_dual",
+    "estimators.fitting",
     "budget",
 )
 """Where constants of the method may be defined, and where they may be imported by name."""
@@ -49,6 +51,7 @@ PARTS = {
     "nothing": Part(),
     "the prior on own coordinates": Part({"OTHERS": 2.0}),
     "what cross effects have in common": Part({"ALIKE": 0.0}),
+    "that effects may be weak": Part({"ODDS": 1e9}),
     "that the start may be right": Part({"RIGHT": 0.0}),
     "a prior that data make smaller": Part({"LEAST": 1.0}),
     "pessimism": Part({"PESSIMISM": 0.0}),

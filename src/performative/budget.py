@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.numerics.pytrees import assign, pytree
+from performative.numerics.pytrees import assign, changed, pytree
 from performative.validation import positive
 
 FIRST = 30.0
@@ -15,6 +15,9 @@ SURE = 2.5
 """Standard errors above an estimate that bound it, in all rounds and for the decision that looks best, with about 95 %."""
 FEW = 2.0
 """Standard errors from n numbers are themselves estimates: they are stretched by 1 + FEW/n, much as Student's quantiles are."""
+NOTHING, HOPED = 0.01, 0.5
+"""A start stakes next to nothing if it loses and earns less than this share of what the first plan expects to gain; and which
+share of that is the unit of the budget then."""
 
 
 @pytree()
@@ -23,7 +26,7 @@ class Ledger:
 
     `losses` and `away` are the mean losses of the deployments away from the start, added up, and their number; `start_losses`
     and `at_start` those of the start. `mean` and `scatter` are those of the decisions away from the start. `unit` is the mean of
-    |ℓ| at the start.
+    |ℓ| at the start, and `promise` what the first plan that leaves it expects to gain.
     """
 
     losses: Array
@@ -33,12 +36,26 @@ class Ledger:
     mean: Array
     scatter: Array
     unit: Array
+    promise: Array
 
     @staticmethod
     def empty(dimension: int) -> Ledger:
         """Nothing deployed yet."""
         zero = jnp.zeros(())
-        return Ledger(zero, zero, zero, zero, jnp.zeros(dimension), jnp.zeros((dimension, dimension)), zero)
+        return Ledger(zero, zero, zero, zero, jnp.zeros(dimension), jnp.zeros((dimension, dimension)), zero, zero)
+
+    @property
+    def stake(self) -> Array:
+        """The unit of the budget: one deployment's loss at the start.
+
+        A start at which next to nothing is at stake, such as an order or a portfolio of 0, would leave no budget: there it is
+        the share HOPED of what one deployment is expected to gain.
+        """
+        return jnp.where(self.unit < NOTHING * self.promise, HOPED * self.promise, self.unit)
+
+    def promised(self, gain: Array) -> Ledger:
+        """The ledger with what the first plan that leaves the start expects to gain."""
+        return changed(self, promise=jnp.where(self.promise > 0.0, self.promise, jnp.maximum(gain, 0.0)))
 
     def after(self, decision: Array, loss: Array, unit: Array, at_start: Array) -> Ledger:
         """The ledger with one more deployment and its mean loss."""
@@ -54,18 +71,18 @@ class Ledger:
             mean=mean,
             scatter=self.scatter + jnp.tensordot(one * apart, decision - mean, 0),
             unit=self.unit + (1.0 - one) * (unit - self.unit) / jnp.maximum(at_start_now, 1.0),
+            promise=self.promise,
         )
 
     def faded(self, share: Array | float) -> Ledger:
         """The ledger with a share of what was deployed, as a belief forgets it; the unit stays."""
-        return Ledger(
+        return changed(
+            self,
             losses=share * self.losses,
             away=share * self.away,
             start_losses=share * self.start_losses,
             at_start=share * self.at_start,
-            mean=self.mean,
             scatter=share * self.scatter,
-            unit=self.unit,
         )
 
     def spent(
@@ -107,5 +124,5 @@ class Budget:
 
     def allowance(self, ledger: Ledger, rounds: Array) -> Array:
         """How much may be lost in all by this round, in the unit of the loss."""
-        unit = jnp.where(jnp.isinf(self.multiple), 1.0, ledger.unit)
+        unit = jnp.where(jnp.isinf(self.multiple), 1.0, ledger.stake)
         return self.multiple * unit * jnp.sqrt(jnp.maximum(rounds, FIRST) / FIRST)

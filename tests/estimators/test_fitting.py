@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from performative.estimators.fitting import posterior
+from performative.estimators.fitting import ODDS, Rivals, posterior
 from performative.numerics.precision import precise
 
 ROWS, COLUMNS = 3, 2
@@ -30,14 +31,34 @@ def _textbook(x, z, prior, covariance):
     return mean.reshape(prior.shape), likelihood
 
 
-def _estimate(x, z, prior, variances, share):
+def _estimate(x, z, prior, variances, share=None, weak=None, credit=0.0):
+    weak = variances if weak is None else weak
     with precise():
         normal = jnp.asarray(np.tile(x.T @ x, (ROWS, 1, 1)))
         gap = jnp.asarray(z @ x - prior @ (x.T @ x))
-        parts = posterior(
-            normal, gap, jnp.asarray(prior), jnp.asarray(variances), None, jnp.eye(COLUMNS), jnp.asarray(share)
-        )
+        rivals = Rivals(None if share is None else jnp.asarray(share), jnp.asarray(weak), jnp.asarray(credit))
+        parts = posterior(normal, gap, jnp.asarray(prior), jnp.asarray(variances), None, jnp.eye(COLUMNS), rivals)
     return [np.asarray(part) for part in parts]
+
+
+@pytest.mark.parametrize("credit", [0.0, 0.5, 1.0])
+def test_effects_that_seem_weak_are_taken_to_be_as_far_as_that_has_credit(credit):
+    """Weak effects compete with what the first prior says, as likely as the evidence and the odds make them."""
+    weights = []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        x, z, prior, variances = _rows(seed)
+        weak = 0.01 * variances[:, ::-1]
+        if seed % 2:
+            z = random.normal(size=z.shape) + prior @ x.T
+        (first, likely), (small, weakly) = (_textbook(x, z, prior, np.diag(each.ravel())) for each in (variances, weak))
+        weight = credit / (1.0 + np.exp(likely - weakly + ODDS))
+        estimate, covariance, _, _ = _estimate(x, z, prior, variances, weak=weak, credit=credit)
+        np.testing.assert_allclose(estimate, first + weight * (small - first), rtol=1e-9)
+        np.testing.assert_allclose(covariance[0], np.linalg.inv(x.T @ x + np.diag(1.0 / variances[0])), rtol=1e-9)
+        weights.append(weight)
+    assert min(weights) < 0.01  # the data decide
+    assert max(weights) >= 0.7 * credit
 
 
 def test_estimates_average_what_two_priors_say_by_their_evidence():
@@ -80,7 +101,7 @@ def test_decisions_on_a_line_and_next_to_no_noise_leave_finite_estimates():
             with precise():
                 parts = posterior(
                     jnp.asarray(normal), jnp.asarray(gap), jnp.zeros(effect.shape), jnp.ones(effect.shape), None,
-                    jnp.eye(COLUMNS), jnp.asarray(share),
+                    jnp.eye(COLUMNS), Rivals(jnp.asarray(share), jnp.full(effect.shape, 0.01), jnp.ones(())),
                 )  # fmt: skip
             assert all(np.all(np.isfinite(part)) for part in parts)
             np.testing.assert_allclose(np.asarray(parts[0]) @ x.T, effect @ x.T, rtol=1e-3, atol=1e-3)
@@ -95,6 +116,6 @@ def test_signs_that_are_known_turn_what_is_in_common():
         estimate = posterior(
             *map(jnp.asarray, (normal, gap, np.zeros((3, 1)), np.ones((3, 1)), signs)),
             jnp.eye(1),
-            jnp.full((3, 1), 0.9),
+            Rivals(jnp.full((3, 1), 0.9), jnp.ones((3, 1)), jnp.zeros(())),
         )[0]
     assert float(estimate[2, 0]) > 0.4

@@ -12,7 +12,7 @@ from scanning import regret, scan
 import performative as pf
 from performative.estimators.regression import Regression
 from performative.losses import Revenue
-from performative.methods.prior import GREATEST
+from performative.methods.prior import ALIKE, GREATEST, WEAK
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -53,6 +53,21 @@ def test_what_the_user_knows_takes_the_place_of_the_prior():
         variances = np.asarray(state.prior.variances(method.learner, state.belief))
     np.testing.assert_allclose(np.diag(variances), [0.01, 0.04], rtol=1e-9)
     assert float(state.belief.effect[0, 1]) == 0.0
+
+
+def test_what_the_user_says_of_an_effect_has_no_rival():
+    """Of weak effects, or of cross effects that are alike; these have the same size in all directions, and no word later on."""
+    error, signs = [[np.nan, np.nan], [np.nan, 0.2]], [[-1, 0], [np.nan, -1]]
+    method = pf.safe_apda(PROBLEM, start=[1.0, 10.0], samples=20, effect=-np.eye(2), effect_error=error, signs=signs)
+    state = told(method, samples())
+    with precise():
+        rivals = state.prior.rivals(method.learner, state.belief, jnp.asarray(0.0))
+        size = np.sqrt(np.asarray(state.belief.size))
+        late = state.prior.rivals(method.learner, state.belief, jnp.asarray(256.0))
+    shares = np.sqrt(np.asarray(rivals.weak)) / size[:, None] * [1.5, 15.0]
+    np.testing.assert_allclose(shares, [[WEAK, np.inf], [WEAK, np.inf]], rtol=1e-6)
+    np.testing.assert_allclose(rivals.share, [[0.0, 0.0], [ALIKE, 0.0]], rtol=1e-6)
+    assert (float(rivals.credit), float(late.credit), np.asarray(late.share).sum()) == (1.0, 0.0, 0.0)
 
 
 def outgrown(samples, decisions, theta, box):

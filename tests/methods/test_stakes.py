@@ -6,7 +6,7 @@ import pytest
 from playing import small
 
 import performative as pf
-from performative.budget import Ledger
+from performative.budget import HOPED, NOTHING, Budget, Ledger
 from performative.losses import Revenue
 from performative.methods.stakes import SHARES, WHOLE, Limits, Over, Stakes
 from performative.numerics.precision import precise
@@ -135,3 +135,18 @@ def test_what_is_overspent_must_be_made_up_for_if_losses_say_that_the_model_is_w
             limits = Limits(jnp.asarray(left), sure, lambda x: jnp.asarray(True))
             over = lambda x: Over(-x[0], 0.1 * x[0], 0.1 * x[0])  # noqa: E731
             assert int(limits.reach(jnp.zeros(1), jnp.ones(1), over).place) == place
+
+
+@pytest.mark.parametrize(("loss", "unit"), [(5.0, 5.0), (NOTHING, NOTHING), (0.9 * NOTHING, HOPED), (0.0, HOPED)])
+def test_a_start_that_stakes_next_to_nothing_has_a_share_of_what_is_expected_as_its_budget(loss, unit):
+    """The first plan that leaves the start sets what is expected, 1 here, and no later one changes it."""
+    with precise():
+        ledger = Ledger.empty(1)
+        there, at_start = jnp.zeros(1), jnp.asarray(True)
+        ledger = ledger.after(there, jnp.asarray(loss), jnp.asarray(loss), at_start)
+        budget = Budget(jnp.asarray(2.0))
+        assert float(budget.allowance(ledger, jnp.asarray(1.0))) == pytest.approx(2.0 * loss)
+        for gain in (-3.0, 0.0, 1.0, 7.0):
+            ledger = ledger.promised(jnp.asarray(gain))
+        assert float(budget.allowance(ledger, jnp.asarray(30.0))) == pytest.approx(2.0 * unit)
+        assert float(budget.allowance(ledger.faded(0.5), jnp.asarray(120.0))) == pytest.approx(4.0 * unit)

@@ -93,7 +93,7 @@ def test_wide_probes_alone_keep_what_is_not_known_at_the_pace_of_lemma_4(relativ
 
 
 def test_theorem_3_is_about_the_constants_of_the_method():
-    assert (paced.FIRST, paced.APART) == (EVERY, APART)
+    assert (paced.FIRST, paced.APART, paced.FADES) == (EVERY, APART, FADES)
     assert theory.safe_regret(10**16, **NAMES, pace=PACE, allowed=ALLOWED) == theory.safe_regret(10**16, **NAMES)
     assert theory.unexplored(dimension=2, reach=1.0, length=0.5, relative=(0.1, 1.0), pace=PACE) == theory.unexplored(
         dimension=2, reach=1.0, length=0.5, relative=(0.1, 1.0)
@@ -129,12 +129,12 @@ def test_bad_numbers_are_refused():
 
 @few
 @given(st.lists(st.booleans(), min_size=EVERY - 1, max_size=EVERY - 1))
-def test_what_fades_in_the_first_rounds_leaves_half_and_adds_one_logarithm(fades):
+def test_what_fades_in_the_first_rounds_leaves_a_third_and_adds_two_logarithms(fades):
     """The two facts about fading that the proof of Theorem 3 uses, for any rounds in which it fades; the worst is all of them."""
     for chosen in (fades, [True] * len(fades)):
         weight, logs = 1.0, 0.0
         for count, fading in enumerate(chosen, start=1):
             share = 1.0 - FADES / weight if fading else 1.0
             weight, logs = share * weight + 1.0, logs - math.log(share)
-            assert weight >= 0.5 * (count + 1)
-        assert logs <= math.log(paced.FIRST) + 1e-9
+            assert weight >= 1.0 + (1.0 - FADES) * count - 1e-9
+        assert logs <= FADES / (1.0 - FADES) * math.log(paced.FIRST) + 1e-9

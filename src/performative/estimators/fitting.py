@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -21,8 +23,22 @@ FEW = 2.0
 """Degrees of freedom from which on squares say how large noise may be."""
 CAREFUL = 15.0
 """In multiples of the variance that squares show, how large noise may be all the same, for half a square."""
+ODDS = 2.0
+"""The logarithm of how much likelier than weak effects others are, before the data say more."""
 SMALLEST = 1e-200
 """The least variance that noise is divided by."""
+
+
+class Rivals(NamedTuple):
+    """Two priors that compete with one of independent entries, weighted by the evidence for each.
+
+    Under the first, entries (m, q) have a `share` of their variance in common; None if there is no such prior. Under the second
+    they are as small as the `weak` variances (m, q) say; it is e^−ODDS times as likely at first, and has the `credit` 0 to 1.
+    """
+
+    share: Array | None
+    weak: Array
+    credit: Array
 
 
 def posterior(
@@ -32,7 +48,7 @@ def posterior(
     variances: Array,
     signs: Array | None,
     beside: Array,
-    share: Array | None = None,
+    rivals: Rivals | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Means (m, q) and covariances (m, q, q) of m vectors, how many of the q numbers of each are learned, and beside⁻¹.
 
@@ -40,37 +56,44 @@ def posterior(
     units of the prior's standard deviations all eigenvalues are at least 1, whatever the scales, and v = 0 is no exception.
     The matrix (q, q) `beside` them is inverted in the same call: see `numerics.cholesky`.
 
-    With a `share` (m, q), another prior competes with this one, under which entries have that share of their variance in common:
-    means are averages of what both say, weighted by their evidence. The covariances are those without it.
+    With `rivals`, means are averages of what all priors say. The covariances are those without them.
     """
-    m, q = prior.shape
+    q = prior.shape[1]
     precision = jnp.diagonal(normal, axis1=1, axis2=2)
     variances = jnp.minimum(variances, VAGUEST / jnp.maximum(precision, SMALLEST))
-    if share is not None:  # what each entry has of its own, in the same call
-        normal, variances = jnp.tile(normal, (2, 1, 1)), jnp.concatenate([variances, (1.0 - share) * variances])
-    reach = jnp.sqrt(variances)
-    matrix = jnp.eye(q) + reach[:, :, None] * normal * reach[:, None, :]
-    halves = cholesky.inverse_root(jnp.concatenate([matrix, beside[None]]))
-    half, other = halves[:-1], halves[-1]
-    inverse = jnp.swapaxes(half[:m], 1, 2) @ half[:m]
-    covariance = reach[:m, :, None] * inverse * reach[:m, None, :]
+    share = None if rivals is None else rivals.share
+    priors = [variances]
+    if rivals is not None:
+        priors.append(jnp.minimum(rivals.weak, variances))
+    if share is not None:  # what each entry has of its own
+        priors.append((1.0 - share) * variances)
+    reach = jnp.sqrt(jnp.stack(priors))
+    matrix = jnp.eye(q) + reach[..., :, None] * normal * reach[..., None, :]
+    halves = cholesky.inverse_root(jnp.concatenate([matrix.reshape(-1, q, q), beside[None]]))
+    half, other = halves[:-1].reshape(matrix.shape), halves[-1]
+    inverse = jnp.swapaxes(half[0], 1, 2) @ half[0]
+    covariance = reach[0, :, :, None] * inverse * reach[0, :, None, :]
 
-    def mean(part: slice, right: Array) -> Array:
-        found = jnp.sum(half[part] * jnp.sum(half[part] * right[:, None, :], axis=2)[:, :, None], axis=1)
+    def mean(place: int, right: Array) -> Array:
+        found = jnp.sum(half[place] * jnp.sum(half[place] * right[:, None, :], axis=2)[:, :, None], axis=1)
         if signs is not None:
-            zero = -prior / jnp.where(reach[part] > 0, reach[part], 1.0)
-            found = _bounded(matrix[part], right, found, zero, jnp.asarray(signs))
-        return prior + reach[part] * found
+            zero = -prior / jnp.where(reach[place] > 0, reach[place], 1.0)
+            found = _bounded(matrix[place], right, found, zero, jnp.asarray(signs))
+        return prior + reach[place] * found
 
-    alone, right = slice(0, m), reach[:m] * gap
-    estimate = mean(alone, right)
-    if share is not None:
-        together, beyond = slice(m, None), reach[m:] * gap
-        weights = jnp.where(reach[m:] > 0, jnp.sqrt(share / (1.0 - share)), 0.0)
-        weights = weights if signs is None else jnp.where(signs < 0, -weights, weights)
-        y, seen = in_common(half[together], beyond, weights)
-        likelier = evidence(half[together], beyond) + seen - evidence(half[alone], right)
-        estimate = estimate + jax.nn.sigmoid(likelier) * (mean(together, beyond + weights * y) - estimate)
+    right = reach * gap
+    estimate = mean(0, right[0])
+    if rivals is not None:
+        likely = evidence(half[0], right[0])
+        if share is not None:
+            weights = jnp.where(reach[2] > 0, jnp.sqrt(share / (1.0 - share)), 0.0)
+            weights = weights if signs is None else jnp.where(signs < 0, -weights, weights)
+            y, seen = in_common(half[2], right[2], weights)
+            alike = evidence(half[2], right[2]) + seen
+            estimate += jax.nn.sigmoid(alike - likely) * (mean(2, right[2] + weights * y) - estimate)
+            likely = jnp.maximum(likely, alike)
+        odds = evidence(half[1], right[1]) - likely - ODDS
+        estimate += rivals.credit * jax.nn.sigmoid(odds) * (mean(1, right[1]) - estimate)
     return estimate, covariance, q - jnp.trace(inverse, axis1=1, axis2=2), other.T @ other
 
 

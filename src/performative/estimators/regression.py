@@ -20,6 +20,7 @@ from performative.estimators import reservoir
 from performative.estimators.fitting import (
     ROUNDING,
     SMALLEST,
+    Rivals,
     correlations,
     left_of,
     line,
@@ -281,11 +282,17 @@ class LeastSquares:
         """The share of what was observed that the next deployment leaves."""
         return 1.0 if self.memory is None else jnp.minimum(1.0, self.memory / belief.count)
 
-    def fit(self, belief: Regression, variances: Array, bent: Array | float = 0.0, share: Array | None = None) -> Fit:
+    def fit(
+        self,
+        belief: Regression,
+        variances: Array,
+        bent: Array | float = 0.0,
+        rivals: Rivals | None = None,
+    ) -> Fit:
         """The effect under a prior with these `variances`: of its entries (k, d), or of the numbers (p,) of a structured one.
 
         `bent` (k,) is the variance that curvature may add to that of a sample's noise: no line is more exact than the world is
-        straight. `share` (k, d) is that of the variances which entries have in common (`fitting.posterior`).
+        straight. `rivals` are other priors that compete with this one, for an effect that is not structured.
         """
         moments, noise = belief.moments, jnp.maximum(belief.noise + bent, SMALLEST)
         clean = self.cleaned(belief)
@@ -298,7 +305,7 @@ class LeastSquares:
             normal = clean.scatter / noise[:, None, None]
             gap = (clean.cross - prior @ clean.scatter) / noise[:, None]
             beside, units = correlations(moments.scatter)
-            effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, signs, beside, share)
+            effect, covariance, learned, inverse = posterior(normal, gap, prior, variances, signs, beside, rivals)
             alike = correlations(belief.covariance)[0]
             known = Rows(effect, covariance, noise, variances, alike, clean.scatter)
         else:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from performative.estimators.fitting import Rivals
 from performative.estimators.known import Numbers, Rows
 from performative.estimators.regression import LeastSquares, Regression
 from performative.methods.pace import EVERY
@@ -26,6 +27,8 @@ STRAIGHTEST = 0.1
 """The same for the least curvature that is reckoned with, however well a line fits."""
 ALIKE = 0.7
 """The share of their variance that cross effects, such as of one price on the sales of others, have in common, at first."""
+WEAK = 0.1
+"""By how much a datum changes across a coordinate's range, in multiples of its size, where all effects are weak."""
 BELIEVED = 1.0
 """How many entries the first guess of their squares is worth: what noise alone makes of them fades."""
 RIGHT = 1.0
@@ -117,20 +120,23 @@ class Prior:
             variances = jnp.where(jnp.isnan(error), variances, jnp.minimum(jnp.minimum(error, 1e150) ** 2, most))
         return variances
 
-    def in_common(self, learner: LeastSquares, belief: Regression, rounds: Array) -> Array | None:
-        """The share (k, d) of the variances that cross effects have in common: of one datum's own coordinate on other data that
-        have one; None if there are none.
+    def rivals(self, learner: LeastSquares, belief: Regression, rounds: Array) -> Rivals | None:
+        """The priors that compete with this one, less and less until round EVERY, when there are data for each entry.
 
-        Whoever raises one price sends buyers to all the others: what a few deployments teach of one such effect, they teach of
-        all. It fades until round EVERY, when there are enough data to tell them apart.
+        Cross effects may be alike, those of one datum's own coordinate on other data that have one: whoever raises a price sends
+        buyers to all the others, so that what a few deployments teach of one such effect, they teach of all. And all effects may
+        be WEAK and of one size, own ones and others, but for those that the user says something of.
         """
-        if learner.structured or self.own.shape[1] == 1:
+        if learner.structured:
             return None
-        priced = jnp.any(self.own > 0, axis=1, keepdims=True) * jnp.any(self.own > 0, axis=0)
-        others = priced * (1.0 - self.own) * self._free(learner, belief)
+        free, credit = self._free(learner, belief), jnp.maximum(1.0 - rounds / EVERY, 0.0)
+        weak = jnp.where(free > 0, WEAK**2 * belief.size[:, None] / self.widths**2, jnp.inf)
+        if self.own.shape[1] == 1:
+            return Rivals(None, weak, credit)
+        others = jnp.any(self.own > 0, axis=1, keepdims=True) * jnp.any(self.own > 0, axis=0) * (1.0 - self.own) * free
         if belief.groups is not None:
             others = others * (jnp.arange(len(others)) < len(others) // 2)[:, None]  # contrasts have nothing in common
-        return ALIKE * jnp.maximum(1.0 - rounds / EVERY, 0.0) * others
+        return Rivals(ALIKE * credit * others, weak, credit)
 
     def _free(self, learner: LeastSquares, belief: Regression) -> Array:
         """1 for the entries (k, d) that the user says nothing of, and else 0."""

@@ -22,7 +22,7 @@ from performative.estimators.protocol import Unobserved
 from performative.estimators.recall import recalled
 from performative.estimators.regression import LeastSquares, Regression, faded
 from performative.methods.pace import EVERY, apart
-from performative.methods.planning import FIRST_RADIUS, PESSIMISM, Model, Planner, mean_loss_error
+from performative.methods.planning import FIRST_RADIUS, Model, Planner, mean_loss_error, pessimism
 from performative.methods.prior import Prior
 from performative.methods.probes import STARTS, Around, SoFar, probes_around
 from performative.methods.protocol import checked
@@ -43,11 +43,12 @@ SMALLEST, LARGEST = 0.01, 0.2
 GROWTH, SHRINKING = 2.0, 0.5
 KEPT, BROKEN = 0.25, 0.75
 """A promise is kept if no more than this share of the promised gain is missing, and broken if more than that is."""
-FADES = 0.5
+FADES = 0.65
 """How much of one deployment's worth each new one takes off the old ones, where these are outgrown."""
-AGAIN, LATE = 1.5, 4.0 * EVERY
-"""Over how many rounds to come a probe pays, as a multiple of those behind: 1 until round LATE, then more, up to AGAIN. Where
-what is known grows like √t, 2 loses least if worths are exact, and 1 and 4 lose 6 % more."""
+SOON, AGAIN, LATE = 0.5, 1.5, 8.0 * EVERY
+"""Over how many rounds to come a probe pays, as a multiple of those behind: SOON at first (1 in one dimension, where that costs
+little and shows a reaction that bends), and t/LATE later, up to AGAIN. Where what is known grows like √t, 2 loses least if worths
+are exact, and 1 and 4 lose 6 % more."""
 CLOSE = 1e-4
 """The share of the range within which a decision is said to lie at a bound."""
 REMEMBERED = 4.0
@@ -310,7 +311,7 @@ class SafePrimalDual:
         planner = changed(self.planner, widths=widths)
         prior = state.prior
         variances, bent = prior.variances(self.learner, belief), prior.bent(belief, self.samples)
-        fit = self.learner.fit(belief, variances, bent, prior.in_common(self.learner, belief, state.round))
+        fit = self.learner.fit(belief, variances, bent, prior.rivals(self.learner, belief, state.round))
         belief = fit.regression
         model = Model.of(problem, self.prediction, fit, state.prior, state.decision, state.multipliers, self.samples)
         now = Stakes(self.prediction, fit, state.decision, model.here, jnp.zeros(()))
@@ -318,15 +319,16 @@ class SafePrimalDual:
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
         mean = stakes.curved(state.ledger.mean)(state.ledger.mean)
         bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
-        spent, refuted = state.ledger.spent(model.error, mean.value, mean.largest, bent, sure)
+        ledger = state.ledger.promised(-stakes.over_start(theta).value)
+        spent, refuted = ledger.spent(model.error, mean.value, mean.largest, bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back. Once losses
         # say that the model is wrong, what it is sure of must make up for all that is overspent.
-        left = self.budget.allowance(state.ledger, self._deployed(state)) - spent
+        left = self.budget.allowance(ledger, self._deployed(state)) - spent
         left = jnp.where(refuted, left, jnp.maximum(left, 0.0)) / self.arms
         rounds = jnp.where(state.round < EVERY, 1, self.apart(state.round)).astype(jnp.float64)  # until the next plan
         limits = Limits(left / rounds, sure, lambda x: jnp.all(problem.g(x) <= 0.0))
         reach = limits.reach(stakes.start, theta, stakes.curved(theta))
-        wanted = reach.whole.value + PESSIMISM * reach.whole.error < 0.0  # or else the start
+        wanted = reach.whole.value + pessimism(problem.d) * reach.whole.error < 0.0  # or else the start
         theta = jnp.where(wanted, reach.decision, stakes.start)
         bound = jnp.where(wanted, jnp.maximum(reach.bound, 0.0), 0.0)
         around = Around(planner, model, stakes, limits._replace(left=left), theta, lam, bound, rounds)
@@ -336,6 +338,7 @@ class SafePrimalDual:
             decision=theta,
             multipliers=lam,
             belief=belief,
+            ledger=ledger,
             prior=state.prior.grown(self.learner, belief, fit.known),
             probes=probing.decisions,
             repeats=probing.repeats.astype(state.repeats.dtype),
@@ -363,7 +366,8 @@ class SafePrimalDual:
         """Over how many rounds to come a probe pays: those that the user says are left, or in proportion to those remembered."""
         ahead = jnp.maximum(self.deployments / self.arms - rounds, 0.0)
         behind = self.learner.remembered(rounds, self.samples)
-        return jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(jnp.clip(behind / LATE, 1.0, AGAIN) * behind, 5.0))
+        multiple = jnp.clip(behind / LATE, 1.0 if self.problem.d == 1 else SOON, AGAIN)
+        return jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(multiple * behind, 5.0))
 
     def _so_far(self, state: SafeState, belief: Regression) -> SoFar:
         rounds = state.round.astype(jnp.float64)

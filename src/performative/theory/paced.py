@@ -15,7 +15,9 @@ from performative.validation import positive, whole
 APART = 4096
 """The most rounds that plans are apart."""
 FIRST = 256
-"""The round from which on probes are paced."""
+"""The round from which on probes are paced, and no deployments fade."""
+FADES = 0.65
+"""How much of one deployment's worth each new one takes off the old ones, where these are outgrown."""
 
 
 def stay_excess_risk(standard_error: float, gradient_error: float, residual: float, convexity: float) -> float:
@@ -97,8 +99,8 @@ def safe_regret(
     T₀Δ + Δ(N + H) + C u₊√T + Σ_{T₀≤t≤T} ((12/γ + 1/(2u₋)) K²b_t p_t + 86 k K²s p_t/γ) + 6Σε_t²/γ, at most TΔ, where
 
     N = 16 d ln(16X²/(h r₋))/h with h = min(2, ρ²/(c r₊√T)) bounds the rounds of wide probes,
-    p_t = √2(1 + X²)max(1, r₋/λ₋)B/√t + 4/t, with B from `unexplored`, what is not known,
-    √b_t = √(tr Σ (1 + ln t + (d + 1) ln 256 + d ln(1 + tX²/(dλ₋)))) + √λ₊ ‖A − A₀‖.
+    p_t = √2(1 + X²)max(1, r₋/λ₋)B/√t + 6/t, with B from `unexplored`, what is not known,
+    √b_t = √(tr Σ (1 + ln t + (d + 1) κ ln 256 + d ln(1 + tX²/(dλ₋)))) + √λ₊ ‖A − A₀‖, κ = 13/7 for what fades.
 
     `data` is k, how many numbers a sample has, `ridge` is (λ₋, λ₊), between which the noise of a deployment over the variances
     of the prior stays, `noise` is s, at most which the former is estimated, its misfit included, `unit` is (u₋, u₊), between
@@ -110,7 +112,7 @@ def safe_regret(
     >>> names = dict(gain=3.0, convexity=6.0, risk_range=0.75, trace=1.0, dimension=1, data=1, reach=1.0, length=0.5)
     >>> belief = dict(relative=(0.4, 0.5), ridge=(0.2, 0.5), noise=1.1, unit=(2.0, 3.0), distance=2.0)
     >>> [f"{pf.theory.safe_regret(rounds, **names, **belief):.1e}" for rounds in (10**6, 10**18)]
-    ['7.5e+05', '1.5e+17']
+    ['7.5e+05', '1.7e+17']
     """
     rounds, d = whole("rounds", rounds, 1), whole("dimension", dimension, 1)
     require_nonnegative(gain=gain, trace=trace, noise=noise, distance=distance, residuals=residuals, held=held)
@@ -129,9 +131,14 @@ def safe_regret(
     h = min(2.0, length**2 / (pace * high * root))
     wide = 16 * d * max(math.log(16 * reach**2 / (h * low)), 0.0) / h
     # b_t grows, and 1/√t and 1/t sum to at most 2√T and 1 + ln T.
-    logs = 1 + math.log(rounds) + (d + 1) * math.log(FIRST) + d * math.log1p(rounds * reach**2 / (d * least))
+    logs = (
+        1
+        + math.log(rounds)
+        + (d + 1) * FADES / (1.0 - FADES) * math.log(FIRST)
+        + d * math.log1p(rounds * reach**2 / (d * least))
+    )
     spread = (math.sqrt(trace * logs) + math.sqrt(most) * distance) ** 2
-    unknown = math.sqrt(8) * (1 + reach**2) * max(1.0, low / least) * bound * root + 4 * (1 + math.log(rounds))
+    unknown = math.sqrt(8) * (1 + reach**2) * max(1.0, low / least) * bound * root + 6 * (1 + math.log(rounds))
     errors = gain**2 * ((12 / gamma + 0.5 / small) * spread + 86 * data * noise / gamma) * unknown
     later = risk_range * (settled + wide + held) + allowed * large * root + errors + 6 * residuals / gamma
     return float(np.minimum(worst, later))
