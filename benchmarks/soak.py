@@ -1,4 +1,4 @@
-"""Studies under fire: kills at random moments, many processes at once, and how fast it goes: `python -m benchmarks.soak`.
+"""Studies under fire: kills at random moments, and many processes at once: `python -m benchmarks.soak`.
 
 The workers are processes of their own, made by a server that has imported the library and nothing else.
 """
@@ -11,11 +11,9 @@ import os
 import random
 import shutil
 import signal
-import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ import numpy as np
 import performative as pf
 from performative.study import AlreadyTold, StudyBusy
 from performative.study.events import Asked, Canceled, Observed
-from performative.study.store import Store
 
 EFFECT = np.array([[-1.5, 0.3], [0.2, -1.0]])
 
@@ -221,103 +218,12 @@ def valid_sequence(study: pf.Study) -> dict[str, int]:
     return counts
 
 
-# How fast.
-
-
-def ten() -> tuple[dict[str, Any], Callable[[], Any]]:
-    """Two methods at d = k = 10, one that does much in a round and one that does little, and what is told to them."""
-    problem = pf.Problem(
-        lambda theta, z: -jnp.sum(z * theta) + jnp.sum(theta**2),
-        pf.Box(np.zeros(10), np.ones(10)),
-        [pf.constraints.Linear(np.ones(10), 3.0, name="cap")],
-    )
-    noise = np.random.default_rng(0)
-    methods = {"safe_apda": pf.safe_apda(problem), "repeated_gradient": pf.repeated_gradient(problem)}
-    return methods, lambda: 1.0 + noise.normal(size=(1, 1, 10))
-
-
-def cycles(directory: Path, count: int = 2000) -> Iterator[str]:
-    """Ask and tell, against as many raw commits of the same bytes, taking turns."""
-    methods, samples = ten()
-    studies = {name: pf.Study.create(directory / "cycles.db", name, method) for name, method in methods.items()}
-    raw = sqlite3.connect(directory / "raw.db", isolation_level=None)
-    raw.execute("PRAGMA journal_mode = WAL")
-    raw.execute("PRAGMA synchronous = FULL")
-    raw.execute("CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB)")
-    for study in studies.values():
-        for _ in range(20):
-            study.tell(study.ask(), samples())
-    spent, raw_spent, turn = dict.fromkeys(studies, 0.0), 0.0, 100
-    for _ in range(count // turn):
-        for name, study in studies.items():
-            clock = time.perf_counter()
-            for _ in range(turn):
-                study.tell(study.ask(), samples())
-            spent[name] += time.perf_counter() - clock
-        clock = time.perf_counter()
-        for _ in range(2 * turn):
-            raw.execute("BEGIN IMMEDIATE")
-            raw.execute("INSERT INTO events (record) VALUES (?)", (b"x" * 400,))
-            raw.execute("COMMIT")
-        raw_spent += time.perf_counter() - clock
-    for study in studies.values():
-        study.close()
-    raw.close()
-    for name, seconds in spent.items():
-        yield f"{count / seconds:.0f} ask+tell cycles a second of {name}, two durable commits each"
-    yield f"{2 * count / raw_spent:.0f} raw SQLite commits a second, so {count / raw_spent:.0f} pairs, in the same run"
-
-
-def reopening(directory: Path, events: int = 1_000_000) -> Iterator[str]:
-    """A study of many events, made of the records of a real one, and how long opening it takes."""
-    methods, samples = ten()
-    method, path = methods["safe_apda"], directory / "long.db"
-    study = pf.Study.create(path, "eu", method)
-    for _ in range(10):
-        study.tell(study.ask(), samples())
-    store = study._session.log.store
-    bodies = [record.body for record in store.records(1)]
-    connection = store._writing()
-    connection.execute("PRAGMA synchronous = OFF")
-    lengthen(store, connection, bodies[-2:], store.state, events)
-    study.close()
-    method = ten()[0]["safe_apda"]
-    for label in ("first", "again"):
-        clock = time.perf_counter()
-        study = pf.Study.open(path, "eu", method)
-        spent = time.perf_counter() - clock
-        yield f"{spent:.2f} s to reopen {study.count} events ({path.stat().st_size / 1e6:.0f} MB), {label}"
-        study.close()
-
-
-def lengthen(store: Store, connection: sqlite3.Connection, pair: list[bytes], state: bytes, events: int) -> None:
-    """Add copies of an ask and a tell as the store itself would, in one transaction."""
-    import hashlib
-
-    digest = hashlib.sha256(state).digest()
-
-    def rows() -> Iterator[tuple[int, bytes]]:
-        while store.count < events:
-            record = store._running.digest() + digest + pair[store.count % 2 - 1]
-            store._running.update(record)
-            store.count += 1
-            yield (store._study << 40) + store.count - 1, record
-
-    connection.execute("BEGIN IMMEDIATE")
-    connection.executemany("INSERT INTO events VALUES (?, ?)", rows())
-    head = (store.count - 1, store._running.digest(), store._study)
-    connection.execute("UPDATE heads SET seq = ?, digest = ? WHERE study = ?", head)
-    connection.execute("COMMIT")
-
-
 def main() -> None:
-    """All of it: 300 kills, a minute of eight processes, cycles a second, a million events."""
+    """300 kills, and a minute of eight processes."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         directory = Path(name)
-        for line in (*cycles(directory), *reopening(directory)):
-            print(line, flush=True)
         print(f"8 processes for {seconds:.0f} s: {hammered(directory / 'hammer.db', 8, seconds)}", flush=True)
         print(f"killed: {killed(directory / 'killed.db', kills, 100)}", flush=True)
 
