@@ -255,9 +255,7 @@ class Budget(DecisionSet):
 
     def declare(self, variable: Any) -> list[Any]:
         """As non-negative entries and one inequality."""
-        import cvxpy as cp
-
-        return [variable >= 0, cp.sum(variable) <= self.total]
+        return [variable >= 0.0, np.ones(variable.shape) @ variable <= self.total]
 
 
 @pytree("dimension")
@@ -362,6 +360,18 @@ class Product(DecisionSet):
             stop = start + int(part.dimension or 0)  # every part has one
             yield part, whole_point[start:stop]
             start = stop
+
+
+def polyhedral(decisions: DecisionSet) -> bool:
+    """Whether Θ is known to have flat sides alone, which `declare` then states without cvxpy.
+
+    >>> import performative as pf
+    >>> pf.sets.polyhedral(pf.Box([0.0], [1.0])), pf.sets.polyhedral(pf.Ball(1.0))
+    (True, False)
+    """
+    if type(decisions) is Product:
+        return all(map(polyhedral, decisions.parts))
+    return type(decisions) in (Box, Budget, HalfSpace, Reals)
 
 
 def separable(decisions: object) -> bool:

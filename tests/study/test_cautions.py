@@ -68,7 +68,8 @@ def test_a_step_is_judged_by_what_the_method_descends(path):
                 noise = 0.01 * np.random.default_rng(t).normal(size=(len(deployment.decisions), deployment.samples, 1))
                 study.tell(deployment, 4.0 - deployment.decisions[:, None] + noise)
             recent = belief.Recent()
-            list(recent.watching(rounds(study.events())))
+            for one in rounds(study.events()):
+                recent.add(one.asked.number, one.asked.decisions, one.observed.samples)
             world = belief.believed(method, study.state, recent)
             warnings = cautions.step(method, world, study.state.decision[None])
             counts.append(len([warning for warning in warnings if "too large: above" in warning]))

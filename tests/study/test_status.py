@@ -1,5 +1,7 @@
 """Where a study stands: estimates with their errors, the predicted optimum, the history and the figure."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import performative as pf
 from performative import losses
 from performative.numerics.precision import precise
 from performative.study import belief
+from performative.study.history import Column
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +138,42 @@ def test_a_method_that_knows_the_structure_of_the_effect_is_asked_for_it(path):
         np.testing.assert_allclose(status.effect, learned, rtol=1e-9)
         assert pf.safe_apda(PROBLEM).structure(study.state) is None
     assert status.effect.shape == status.effect_error.shape == (2,)
+
+
+@pytest.mark.parametrize("method", [pf.safe_apda(PROBLEM, samples=4), pf.apda(PROBLEM, warmup=4, start=[1.0, 1.0])])
+def test_a_status_that_goes_on_from_the_last_one_is_that_of_a_study_just_opened(path, method):
+    with pf.Study.create(path, "eu", method) as study:
+        for rounds in (0, 3, 9, 10, 12):
+            run(study, rounds)
+            going_on = study.status()
+            with pf.Study.open(path, "eu", method, readonly=True) as opened:
+                fresh = opened.status()
+            for name, one, other in zip(fresh._fields, going_on, fresh, strict=True):
+                if name not in ("stable", "optimum"):
+                    assert str(one) == str(other), name
+            for one, other in ((going_on.stable, fresh.stable), (going_on.optimum, fresh.optimum)):
+                assert (one is None) == (other is None)
+                if one is not None and one.risk is not None and one.low is not None:
+                    assert one.risk <= other.risk + 1e-4 * (other.high - other.low)
+
+
+def test_columns_of_a_history_grow_in_both_directions():
+    """Rounds may deploy more decisions than those before; what they lack is NaN."""
+    column = Column()
+    rows = [np.full((1 + place // 50, 2), float(place)) for place in range(150)]
+    for row in rows:
+        column.add(row)
+    assert column.rows.shape == (150, 3, 2)
+    for place, row in enumerate(rows):
+        np.testing.assert_array_equal(column.rows[place, : len(row)], row)
+        assert np.all(np.isnan(column.rows[place, len(row) :]))
+
+
+def test_what_exploration_cost_is_looked_at_in_some_of_many_deployments(monkeypatch):
+    """Of 300 decisions a third explored; the risk is θ², so that each lost 0.01 over θ = 0."""
+    world = SimpleNamespace(curved=jax.tree_util.Partial(lambda theta: jnp.sum(theta**2)))
+    decision = np.zeros((300, 1))
+    deployed = np.where(np.arange(300) % 3 == 0, 0.1, 0.0)[:, None, None]
+    assert belief.cost(world, deployed, decision) == pytest.approx(1.0)
+    monkeypatch.setattr(belief, "PROBES", 10)
+    assert belief.cost(world, deployed, decision) == pytest.approx(1.0)

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from performative.numerics.arrays import Floats
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.expectations import Moments, Samples, hessian_pattern
 from performative.numerics.pytrees import pytree
 from performative.problem import Loss, LossInData
@@ -184,7 +184,7 @@ def bends(u: Array | Floats) -> Array | Floats:
 
 def fit(deployed: Deployed, ranges: Floats) -> Curved:
     """What deployments teach; `ranges` (d,) is the width of Θ in each coordinate, infinite where it has none."""
-    from scipy import stats
+    from scipy import special
 
     x, y, counts, scatter, degrees, rows = deployed
     (n, d), k = x.shape, y.shape[1]
@@ -227,19 +227,19 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
     rest = rows[:, d:] - fitted
     rest = np.resize(rest - rest.mean(axis=0), (RESIDUALS, k))  # as many as ever, so that nothing is compiled again
     return Curved(
-        center=jnp.asarray(center),
-        widths=jnp.asarray(widths),
-        coefficients=jnp.asarray(coefficients),
-        inverse=jnp.asarray(inverse),
-        noise=jnp.asarray(covariance),
-        between=jnp.asarray(covariance + together * (of_means - covariance)),
-        rest=jnp.asarray(rest),
-        count=jnp.asarray(counts.sum()),
-        quantile=jnp.asarray(stats.t.ppf(0.975, max((1.0 - together) * degrees + n - d - 1.0, 1.0))),
-        curvature=jnp.asarray(math.sqrt(bend / ratio)),
-        shared=jnp.asarray(common * most),
-        low=jnp.asarray(low),
-        high=jnp.asarray(high),
+        center=as_field(center),
+        widths=as_field(widths),
+        coefficients=as_field(coefficients),
+        inverse=as_field(inverse),
+        noise=as_field(covariance),
+        between=as_field(covariance + together * (of_means - covariance)),
+        rest=as_field(rest),
+        count=as_field(counts.sum()),
+        quantile=as_field(special.stdtrit(max((1.0 - together) * degrees + n - d - 1.0, 1.0), 0.975)),
+        curvature=as_field(np.asarray(math.sqrt(bend / ratio))),
+        shared=as_field(np.asarray(common * most)),
+        low=as_field(low),
+        high=as_field(high),
     )
 
 

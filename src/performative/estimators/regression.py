@@ -33,7 +33,7 @@ from performative.estimators.known import Numbers, Rows
 from performative.estimators.moments import JointMoments
 from performative.estimators.protocol import Unobserved
 from performative.numerics import cholesky
-from performative.numerics.arrays import Floats
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import changed, pytree
 from performative.numerics.randomness import new_key
 from performative.shifts import Shift
@@ -133,17 +133,17 @@ class Regression:
             kept = jnp.asarray(np.resize(rows, (reservoir, d + k)))
         covariance = (share[:, None] * left).T @ left
         return Regression(
-            moments=jax.tree.map(jnp.asarray, moments),
-            skew=jnp.asarray(count * share @ (decisions - moments.decision) ** 3),
-            spread=jnp.asarray(count * (share[:, None] * apart).T @ apart),
-            within=jnp.zeros(k),
-            deployments=jnp.asarray(count),
-            degrees=jnp.zeros(()),
-            effect=jnp.asarray(effect),
-            covariance=jnp.asarray(covariance),
-            noise=jnp.asarray(np.diag(covariance)),
+            moments=jax.tree.map(as_field, moments),
+            skew=as_field(count * share @ (decisions - moments.decision) ** 3),
+            spread=as_field(count * (share[:, None] * apart).T @ apart),
+            within=as_field(np.zeros(k)),
+            deployments=as_field(np.asarray(count)),
+            degrees=as_field(np.zeros(())),
+            effect=as_field(effect),
+            covariance=as_field(covariance),
+            noise=as_field(np.diag(covariance)),
             reservoir=kept,
-            filled=jnp.asarray(float(filled)),
+            filled=as_field(np.asarray(float(filled))),
             groups=None,
             key=new_key(0),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -15,6 +14,7 @@ from performative.estimators.prediction import Prediction
 from performative.estimators.regression import Fit, LeastSquares, Regression
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
 
 DRAWS = 4_000
 """Draws of the data that measure how an average loss fluctuates, where there is no reservoir."""
@@ -49,12 +49,12 @@ def confidence(
     d = belief.decision.shape[0]
     if belief.freedom <= d + 2:
         raise ValueError(f"standard errors need more than {d + 2} samples, but got {belief.freedom:.6g}")
-    parts = _estimated(learner, prediction, belief, decision, reference, draws)
+    parts = _estimated(learner, prediction, belief, decision, reference, draws=draws)
     effect, error, *numbers = (np.asarray(part) for part in parts)
     return Confidence(effect, error, *(float(number) for number in numbers))
 
 
-@functools.partial(jax.jit, static_argnames="draws")
+@Program
 def _estimated(
     learner: LeastSquares,
     prediction: Prediction,

@@ -67,7 +67,7 @@ class _Held:
         _everything.add(self)
 
     def run(self, tree: Any, leaves: list[Any], static: list[Any], find: Callable[[list[Any]], _Loaded]) -> Any:
-        if jax.config.values["jax_enable_x64"]:
+        if getattr(jax.config, "jax_enable_x64"):  # noqa: B009 - its types do not know it
             return self._run(tree, leaves, static, find)
         with precise():
             return self._run(tree, leaves, static, find)
@@ -115,14 +115,14 @@ class Program:
     """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, str | bool] | None = None) -> None:
-        self._function, self._options = function, options
+        self.function, self._options = function, options
         self._held, self._known = _Held(), _Held()
 
     def __call__(self, *given: Any, **static: Any) -> Any:
         """What the function returns, computed in float64."""
         leaves, tree = jax.tree.flatten(given)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # a part of another program
-            return self._function(*given, **static)
+            return self.function(*given, **static)
         return self._held.run(tree, leaves, sorted(static.items()), lambda arrays: self._found(tree, arrays, static))
 
     def of(self, first: Any) -> Callable[..., Any]:
@@ -140,19 +140,29 @@ class Program:
         return call
 
     def shapes(self, *given: Any) -> Any:
-        """What the function returns, with shapes in place of arrays; of a program that is at hand, without tracing it."""
+        """What the function returns, with shapes in place of arrays; traced once on a machine, too."""
         leaves, tree = jax.tree.flatten(given)
         with precise():
-            return self._shapes(given, tree, leaves)
-
-    def _shapes(self, given: tuple[Any, ...], tree: Any, leaves: list[Any]) -> Any:
-        arrays = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        place = _program_place(self._identity(tree, arrays, {}))
-        kept = None if place is None else _read(place)
-        if kept is None or any(kind.startswith("key<") for _, kind in kept.results):
-            return jax.eval_shape(self._function, *given)
-        results = [jax.ShapeDtypeStruct(shape, np.dtype(kind)) for shape, kind in kept.results]
-        return jax.tree.unflatten(kept.structure(), results)
+            arrays = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+            kinds = [(tuple(array.shape), str(array.dtype)) for array in arrays]
+            place = None
+            if not any(kind.startswith("key<") for _, kind in kinds):
+                place = _place(_digest(("shapes", self._identity(tree, arrays, {}))))
+            content = None if place is None else _content(place)
+            if content is None:
+                shapes = jax.eval_shape(self.function, *given)
+                results = [(tuple(one.shape), str(one.dtype)) for one in jax.tree.leaves(shapes)]
+                example = None if place is None else _example(jax.tree.structure(shapes))
+                if (
+                    place is not None
+                    and example is not None
+                    and not any(kind.startswith("key<") for _, kind in results)
+                ):
+                    _write(place, pickle.dumps((example, results)))
+                return shapes
+            example, results = pickle.loads(content)
+            shapes = [jax.ShapeDtypeStruct(shape, np.dtype(kind)) for shape, kind in results]
+            return jax.tree.unflatten(jax.tree.structure(pickle.loads(example)), shapes)
 
     def _found(self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any]) -> _Loaded:
         identity = self._identity(tree, arrays, static)
@@ -168,7 +178,7 @@ class Program:
         """A digest of all that decides about the program in this process."""
         kinds = [(array.shape, str(array.dtype)) for array in arrays]
         settled = sorted(static.items()), sorted((self._options or {}).items())
-        return _digest((_settings(), reading(self._function), _structure(tree), kinds, settled))
+        return _digest((_settings(), reading(self.function), _structure(tree), kinds, settled))
 
     def _compiled(
         self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any], place: Path | None
@@ -176,11 +186,11 @@ class Program:
         returned: list[jax.tree_util.PyTreeDef] = []
 
         def flat(*leaves: Any) -> list[Any]:
-            results, structure = jax.tree.flatten(self._function(*jax.tree.unflatten(tree, leaves), **static))
+            results, structure = jax.tree.flatten(self.function(*jax.tree.unflatten(tree, leaves), **static))
             returned.append(structure)
             return results
 
-        flat.__name__ = getattr(self._function, "__name__", "program")
+        flat.__name__ = getattr(self.function, "__name__", "program")
         tell = _listener.get()
         if tell is not None:
             tell(flat.__name__.strip("_"))
@@ -248,15 +258,22 @@ def _keep(place: Path, compiled: Any, returned: Any, lowered: Any) -> None:
     """Write a program to disk, if it can be used by another process."""
     from jax.experimental import serialize_executable
 
-    if not _is_library_made(returned) or "callback" in lowered.as_text():
-        return
-    try:
-        example = pickle.dumps(jax.tree.unflatten(returned, range(returned.num_leaves)))
-    except (pickle.PicklingError, AttributeError, TypeError):  # a class that no other process can find
+    example = _example(returned)
+    if example is None or "callback" in lowered.as_text():
         return
     results = [(tuple(result.shape), str(result.dtype)) for result in jax.tree.leaves(compiled.out_info)]
     kept = _Kept(serialize_executable.serialize(compiled)[0], example, results)
     _write(place, pickle.dumps(tuple(kept)))
+
+
+def _example(structure: Any) -> bytes | None:
+    """An example of a structure as another process may read it; None if it has classes that no other process can find."""
+    if not _is_library_made(structure):
+        return None
+    try:
+        return pickle.dumps(jax.tree.unflatten(structure, range(structure.num_leaves)))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
 
 
 def remembered(what: str, identity: Any, compute: Callable[[], T]) -> T:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from cvxpy import Problem as Program
 
 
+TIGHT = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13, "max_iter": 400}
+"""Settings of Clarabel: to the last digits."""
+UNSCALED = {"equilibrate_enable": False}
+"""Where numbers differ widely in size, Clarabel's own scaling may be what fails."""
+
+
 def constraint_values(problem: Problem, theta: Floats, variable: Variable) -> list[Expression]:
     """The constraints' values at `variable`: in convex form if there is one, linearized at θ if not."""
     g, jacobian = linearized(problem, theta)
@@ -39,14 +45,13 @@ def solve(program: Program) -> None:
     """Solve a cvxpy program with Clarabel to its last digits, or raise `SolverFailed`."""
     import cvxpy as cp
 
-    tight = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13, "max_iter": 400}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # accuracy is certified by the KKT residual, not by the solver's status
         try:
-            program.solve(solver=cp.CLARABEL, **tight)
+            program.solve(solver=cp.CLARABEL, **TIGHT)
         except cp.SolverError:
-            try:  # where numbers differ widely in size, Clarabel's own scaling may be what fails
-                program.solve(solver=cp.CLARABEL, warm_start=False, equilibrate_enable=False, **tight)
+            try:
+                program.solve(solver=cp.CLARABEL, warm_start=False, **TIGHT, **UNSCALED)
             except cp.SolverError as error:
                 raise SolverFailed(f"Clarabel failed: {error}") from error
     if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):

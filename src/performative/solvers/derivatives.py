@@ -12,6 +12,7 @@ from jax import Array
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
 from performative.problem import Problem
 from performative.sets import DecisionSet
 
@@ -46,12 +47,12 @@ def constraint_values_at(problem: Problem, theta: Floats) -> Floats:
     return np.asarray(_jitted_g(problem, theta))
 
 
-@jax.jit
+@Program
 def _jitted_projection(decisions: DecisionSet, point: Array) -> Array:
     return decisions.project(point)
 
 
-@jax.jit
+@Program
 def _jitted_g(problem: Problem, theta: Array) -> Array:
     return problem.g(theta)
 
@@ -61,17 +62,23 @@ def model_of(risk: DecoupledRisk, theta: Floats) -> Model:
     return Model(*(np.asarray(part) for part in _derivatives(risk, theta)))
 
 
+def frozen_models(risk: DecoupledRisk) -> Callable[[Floats, Floats], Model]:
+    """`frozen_model_of` a risk, for many pairs of `where` and θ."""
+    expanded = _frozen_derivatives.of(risk)
+    return lambda where, theta: Model(*(np.asarray(part) for part in expanded(where, theta)))
+
+
 def frozen_model_of(risk: DecoupledRisk, where: Array, theta: Floats) -> Model:
     """The model of θ ↦ risk(θ, where), on data that do not react."""
     return Model(*(np.asarray(part) for part in _frozen_derivatives(risk, where, theta)))
 
 
-@jax.jit
+@Program
 def _derivatives(risk: DecoupledRisk, theta: Array) -> tuple[Array, Array, Array]:
     return _expanded(risk, theta)
 
 
-@jax.jit
+@Program
 def _frozen_derivatives(risk: DecoupledRisk, where: Array, theta: Array) -> tuple[Array, Array, Array]:
     return _expanded(lambda theta: risk(theta, where), theta)
 
@@ -101,13 +108,13 @@ def gradient_size(derivatives: Derivatives, theta: Floats) -> float:
     return max(1.0, float(np.linalg.norm(derivatives(theta).gradient)))
 
 
-@jax.jit
+@Program
 def constraint_derivatives(problem: Problem, theta: Array) -> tuple[Array, Array]:
     """g(θ) and its Jacobian, finite or not."""
     return problem.g(theta), jax.jacrev(problem.g)(theta)
 
 
-@jax.jit
+@Program
 def _curvature(problem: Problem, theta: Array, lam: Array) -> Array:
     return jax.hessian(lambda theta: jnp.sum(lam * problem.g(theta)))(theta)
 

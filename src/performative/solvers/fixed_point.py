@@ -19,7 +19,7 @@ from performative.solvers.derivatives import (
     DecoupledRisk,
     Derivatives,
     Model,
-    frozen_model_of,
+    frozen_models,
     gradient_size,
     normalized,
     projected,
@@ -44,9 +44,15 @@ def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None =
     convex, its minimizer is searched for from nine starts; `message` says whether the decision is that minimizer or only a
     KKT point.
     """
+    models = frozen_models(risk)
+
+    @functools.lru_cache(maxsize=64)  # the same few are asked for again and again
+    def model(where: bytes, theta: bytes) -> Model:
+        return models(np.frombuffer(where), np.frombuffer(theta))
 
     def frozen(where: Floats) -> Derivatives:
-        return functools.partial(frozen_model_of, risk, jnp.asarray(where))
+        held = np.asarray(where, np.float64).tobytes()
+        return lambda theta: model(held, np.asarray(theta, np.float64).tobytes())
 
     theta = require_feasible(problem, start)
     theta = smooth_start(problem, frozen(theta), theta)

@@ -205,7 +205,7 @@ def smooth_start(problem: Problem, derivatives: Derivatives, theta: Floats) -> F
     """θ or, if derivatives are not finite there (as for a norm at 0), a feasible point close to it."""
     for length in (0.0, 1e-2, 1e-3, 1e-4):
         moved = nudged(problem, theta, length) if length else theta
-        parts = [*derivatives(moved), *constraint_derivatives(problem, moved)]
+        parts = [np.asarray(part) for part in (*derivatives(moved), *constraint_derivatives(problem, moved))]
         if all(np.all(np.isfinite(part)) for part in parts) and np.max(parts[3], initial=-np.inf) <= FEASIBLE:
             return moved
     return theta

@@ -16,7 +16,7 @@ import numpy as np
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.solvers.conic import constraint_values, solve, undeclared
+from performative.solvers.conic import undeclared
 from performative.solvers.derivatives import (
     Model,
     constraint_curvature,
@@ -26,6 +26,7 @@ from performative.solvers.derivatives import (
     require_finite,
 )
 from performative.solvers.kkt import Point, kkt_residual
+from performative.solvers.quadratic import programs
 
 
 def minimize(
@@ -91,21 +92,14 @@ def _polished(risk: Callable[[Floats], Model], problem: Problem, point: Point) -
 
 def subproblem(problem: Problem, theta: Floats, lam: Floats, model: Model) -> tuple[Floats, Floats]:
     """The minimizer of the model under the constraints at θ, and their multipliers."""
-    import cvxpy as cp
-
-    x = cp.Variable(problem.d)
     hessian = model.hessian + constraint_curvature(problem, theta, lam * undeclared(problem))
     values, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
     floor = 1e-9 * max(float(np.max(np.abs(values))), 1e-12)
     if values[0] < -floor:
         values = np.maximum(np.abs(values), floor)  # a convex model of a non-convex risk
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    move = x - theta
-    objective = 0.5 * cp.sum_squares(root @ move) + model.gradient @ move
-    limits = [values <= 0 for values in constraint_values(problem, theta, x)]
-    solve(cp.Problem(cp.Minimize(objective), limits + problem.decisions.declare(x)))
-    duals = np.concatenate([np.atleast_1d(item.dual_value) for item in limits] or [np.zeros(0)])
-    return projected(problem, x.value), np.maximum(duals, 0.0)
+    hessian = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    target, multipliers = programs(problem).minimize(theta, hessian, model.gradient, *linearized(problem, theta))
+    return projected(problem, target), multipliers
 
 
 def _line_search(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -25,17 +25,16 @@ from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.regression import LeastSquares, Regression
 from performative.estimators.standard_errors import Confidence, confidence
 from performative.methods.protocol import Method, MethodState
-from performative.numerics.arrays import Floats
+from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
 from performative.numerics.pytrees import callable_node, pytree
 from performative.past import Past
 from performative.problem import Problem
 from performative.sets import Box
 from performative.shifts import apply_effect
-from performative.solvers.derivatives import DecoupledRisk
 from performative.solvers.kkt import Solution
 from performative.solvers.minimum import minimum
-from performative.study.history import Round
 from performative.study.least import least
 
 NORMAL = 1.959963984540054
@@ -44,6 +43,8 @@ RESERVOIR = RESIDUALS
 """How many of the last samples a loss that is not quadratic in the data is averaged over."""
 LAST = 2**14
 """How many samples the least squares rests on, at most."""
+PROBES = 2**12
+"""How many deployments are looked at to say what exploration has cost, at most."""
 MOST_TIMES = 10.0
 """The most deployments that are asked for at once, in multiples of those that there are."""
 EXTRAPOLATES = "extrapolates beyond what was deployed"
@@ -104,12 +105,6 @@ class Recent:
             self._count -= len(dropped[2])
             if dropped[0] > 0 and self._first is None:  # what the start brought is kept, to know the gain over it
                 self._first = dropped
-
-    def watching(self, reported_rounds: Iterable[Round]) -> Iterator[Round]:
-        """The same rounds, added as they pass."""
-        for one in reported_rounds:
-            self.add(one.asked.number, one.asked.decisions, one.observed.samples)
-            yield one
 
     def distinct_decisions(self) -> int:
         """How many distinct decisions there are."""
@@ -185,7 +180,7 @@ def believed(method: Method, state: MethodState, recent: Recent) -> Believed | N
     problem, d = method.problem, method.problem.d
     early, memory = max(0, d + 2 - distinct), memory_of(method)
     deployed = recent.deployed(memory)
-    count = jnp.asarray(float(len(deployed.decisions)))
+    count = as_field(np.asarray(float(len(deployed.decisions))))
     learned = method.structure(state) if isinstance(method, KnowsStructure) else None
     if learned is not None:
         return Believed(*learned, None, jnp.asarray(_misfit(learned, deployed)), count, early)
@@ -253,12 +248,17 @@ def gain(world: Believed, decision: ArrayLike, start: ArrayLike) -> Gain:
 
 
 @in_float64
-def optimum(world: Believed, problem: Problem, decision: Floats, start: Floats) -> Predicted | None:
-    """The least risk near what was deployed, with bounds on the least risk of all; None if none is found."""
+def optimum(
+    world: Believed, problem: Problem, decision: Floats, start: Floats, last: Floats | None = None
+) -> Predicted | None:
+    """The least risk near what was deployed, with bounds on the least risk of all; None if none is found.
+
+    The search begins at the `last` optimum, too.
+    """
     if world.curved is None:
-        return solved(world, problem, minimum)
+        return solved(world, problem, minimum, last)
     known = np.stack([decision, start, np.asarray(world.curved.world.center)])
-    found = least(problem, world.curved, known)
+    found = least(problem, world.curved, known, last)
     if found is None:
         return None
     size = float(_at(world.curved, found.decision)[2])
@@ -269,12 +269,14 @@ def optimum(world: Believed, problem: Problem, decision: Floats, start: Floats) 
 
 
 @in_float64
-def solved(world: Believed, problem: Problem, solver: Callable[[Problem, DecoupledRisk], Solution]) -> Predicted | None:
-    """The `minimum` or the `fixed_point` of the estimated risk, or None if the solver finds none."""
+def solved(
+    world: Believed, problem: Problem, solver: Callable[..., Solution], last: Floats | None = None
+) -> Predicted | None:
+    """The `minimum` or the `fixed_point` of the estimated risk, from the `last` one if there is one; None if there is none."""
     if world.early:
         return Predicted(None, None, None, None, _more(world.early))
     try:
-        decision = solver(problem, world).decision
+        decision = solver(problem, world, last).decision
     except (SolverFailed, ValueError, ArithmeticError):
         return None
     return predicted(world, decision)
@@ -282,24 +284,48 @@ def solved(world: Believed, problem: Problem, solver: Callable[[Problem, Decoupl
 
 @in_float64
 def cost(world: Believed, deployed: Floats, decision: Floats) -> float:
-    """The predicted risk of everything `deployed` (n, b, d) less that of θ_t (n, d) in its place, added up."""
-    b, risk = deployed.shape[1], world.curved or world
-    there = np.asarray(_risks(risk, deployed.reshape(-1, deployed.shape[2]))).reshape(-1, b)
-    here = np.asarray(_risks(risk, decision))[:, None]
-    return float(np.nansum(there - here))
+    """The predicted risk of everything `deployed` (n, b, d) less that of θ_t (n, d) in its place, added up.
+
+    Of more than PROBES deployments away from θ_t, as many are looked at, spread evenly.
+    """
+    each = np.broadcast_to(decision[:, None], deployed.shape).reshape(-1, deployed.shape[2])
+    deployed = deployed.reshape(each.shape)
+    probes = np.flatnonzero(np.any(deployed != each, axis=1) & ~np.any(np.isnan(deployed), axis=1))
+    if not len(probes):
+        return 0.0
+    some = probes[np.unique(np.linspace(0, len(probes) - 1, min(PROBES, len(probes))).astype(int))]
+    risk = world.curved or world
+    there, here = (_risks_of(risk, rows[some]) for rows in (deployed, each))
+    return float(np.nansum(there - here)) * len(probes) / len(some)
 
 
-@jax.jit
+def _risks_of(world: Believed | CurvedRisk, decisions: Floats) -> Floats:
+    """The risks of decisions (n, d)."""
+    return np.asarray(_risks(world, _padded(decisions)))[: len(decisions)]
+
+
+def _padded(rows: Floats) -> Floats:
+    """Rows (n, …) and the last of them again and again, so that few numbers of rows are compiled for."""
+    return np.concatenate([rows, np.repeat(rows[-1:], 2 ** max(6, (len(rows) - 1).bit_length()) - len(rows), axis=0)])
+
+
+@Program
 def _risks(world: Believed | CurvedRisk, decisions: Array) -> Array:
     return jax.lax.map(world, decisions)
 
 
-@jax.jit
+@Program
+def _shifts(learner: LeastSquares, effect: Array, steps: Array) -> Array:
+    """By how much the mean of the data shifts with steps (n, d)."""
+    return jax.vmap(lambda step: learner.shift(effect, step))(steps)
+
+
+@Program
 def _at(risk: CurvedRisk, decision: Array) -> tuple[Array, Array, Array]:
     return risk(decision), risk.error(decision), risk.size(decision)
 
 
-@jax.jit
+@Program
 def _gap(risk: CurvedRisk, decision: Array, start: Array) -> tuple[Array, Array, Array]:
     return (*risk.gap(decision, start), jnp.maximum(risk.size(decision), risk.size(start)))
 
@@ -310,7 +336,7 @@ def _without_curvature(world: Believed, decision: Floats) -> Predicted:
     estimate = None if reason else _confidence(world, decision)
     if estimate is None or not math.isfinite(estimate.risk_error):
         return Predicted(decision, None, None, None, reason or _more(1))
-    risk = float(_risks(world, decision[None])[0])
+    risk = float(_risks_of(world, decision[None])[0])
     half = NORMAL * math.sqrt(float(world.misfit)) * estimate.risk_error
     return Predicted(decision, risk, risk - half, risk + half)
 
@@ -361,7 +387,7 @@ def _misfit(learned: Learned, deployed: Deployed) -> float:
 
     It is 1 unless an F-test at 5% says that it is not.
     """
-    from scipy import stats
+    from scipy import special
 
     learner, _, regression = learned
     n, k = deployed.means.shape
@@ -369,8 +395,8 @@ def _misfit(learned: Learned, deployed: Deployed) -> float:
     within = np.diag(deployed.scatter) / max(deployed.degrees, 1.0)
     if freedom < 1.0 or deployed.degrees < 1.0 or not np.any(within > 0):
         return 1.0
-    apart = jnp.asarray(deployed.decisions) - regression.decision
-    line = regression.data + jax.vmap(lambda step: learner.shift(regression.effect, step))(apart)
-    between = deployed.counts @ (deployed.means - np.asarray(line)) ** 2 / freedom
+    steps = deployed.decisions - np.asarray(regression.decision)
+    line = np.asarray(regression.data) + np.asarray(_shifts(learner, regression.effect, _padded(steps)))[:n]
+    between = deployed.counts @ (deployed.means - line) ** 2 / freedom
     ratio = float(np.mean(between[within > 0] / within[within > 0]))
-    return ratio if ratio > float(stats.f.ppf(0.95, freedom, deployed.degrees)) else 1.0
+    return ratio if ratio > float(special.fdtri(freedom, deployed.degrees, 0.95)) else 1.0

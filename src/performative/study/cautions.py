@@ -113,7 +113,7 @@ def _unexplained(columns: Floats, values: Floats, weights: Floats) -> Floats:
 
 def _explained(base: Floats, values: Floats, more: Floats, weights: Floats) -> float:
     """The p-value of the F-test that `more` columns explain nothing of `values` (n,) beyond a constant and those of `base`."""
-    from scipy import stats
+    from scipy import special
 
     whole = np.column_stack([base, more])
     before, after = (float(np.sum(_unexplained(x, values[:, None], weights) ** 2)) for x in (base, whole))
@@ -124,7 +124,7 @@ def _explained(base: Floats, values: Floats, more: Floats, weights: Floats) -> f
         return 1.0
     if after <= ROUNDING * scale:
         return 0.0
-    return float(stats.f.sf((before - after) / extra / (after / free), extra, free))
+    return float(special.fdtrc(extra, free, (before - after) / extra / (after / free)))
 
 
 @in_float64

@@ -51,67 +51,112 @@ MEANINGS = {
 """What each variable of a history is."""
 
 
-def history(
-    reported_rounds: Iterable[Round], dimension: int, constraint_names: list[str], name: str, seed: int
-) -> xr.Dataset:
-    """A dataset over `deployment`, the ids of the deployments that were reported.
+class Column:
+    """A table (n, …) of numbers to which rows are added; what a row does not fill is NaN."""
 
-    It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the data
-    it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones are NaN.
-    """
-    import xarray as xr
+    def __init__(self, dtype: type = np.float64) -> None:
+        self._rows: NDArray[Any] = np.zeros((0,), dtype)
+        self._count = 0
 
-    rows = [
-        {
+    def add(self, row: Any) -> None:
+        """Add one row."""
+        row = np.asarray(row)
+        old = self._rows
+        if not self._count:
+            old = np.zeros((0, *row.shape), old.dtype)
+        shape = tuple(map(max, old.shape[1:], row.shape))
+        if self._count == len(old) or shape != old.shape[1:]:
+            blank = np.nan if old.dtype == np.float64 else 0
+            self._rows = np.full((max(64, 2 * self._count), *shape), blank, old.dtype)
+            self._rows[tuple(map(slice, (self._count, *old.shape[1:])))] = old[: self._count]
+        place: tuple[int | slice, ...] = (self._count, *map(slice, row.shape))
+        self._rows[place] = row
+        self._count += 1
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """All of them, not to be written to."""
+        return self._rows[: self._count]
+
+
+class Reported:
+    """The deployments that were reported, column by column: see MEANINGS. It grows with the log."""
+
+    def __init__(self, dimension: int, constraint_names: list[str]) -> None:
+        self.constraint_names = constraint_names
+        self._dimension = dimension
+        whole = ("deployment", "t", "samples")
+        self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in MEANINGS}
+
+    def add(self, one: Round) -> None:
+        """Add a deployment."""
+        asked, observed = one
+        values = {
             "deployment": asked.number,
             "t": asked.round,
             "asked": asked.at,
             "told": observed.at,
-            "count": observed.samples.shape[1],
-            "decision": asked.decision.copy(),  # copies, since a view would keep the whole record in memory
-            "multipliers": asked.multipliers.copy(),
-            "deployed": asked.decisions.copy(),
+            "samples": observed.samples.shape[1],
+            "decision": asked.decision,
+            "multipliers": asked.multipliers,
+            "deployed": asked.decisions,
             "slack": -asked.constraint_values,
             "data": observed.samples.mean(axis=1),
-            "loss": observed.losses.copy(),
+            "loss": observed.losses,
         }
-        for asked, observed in reported_rounds
-    ]
-    d, m, n = dimension, len(constraint_names), len(rows)
-    most = max((len(row["deployed"]) for row in rows), default=1)
-    width = rows[0]["data"].shape[1] if rows else 0
+        for name, value in values.items():
+            self.columns[name].add(value)
 
-    def column(name: str, *shape: int) -> NDArray[Any]:
-        table = np.full((n, *shape), np.nan)
-        for place, row in zip(table, rows, strict=True):
-            place[: len(row[name])] = row[name]
-        return table
+    def __len__(self) -> int:
+        return len(self.columns["deployment"].rows)
 
-    def plain(name: str, dtype: Any) -> NDArray[Any]:
-        return np.array([row[name] for row in rows], dtype=dtype)
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """A column, with the right number of dimensions even if it is empty."""
+        rows = self.columns[name].rows
+        if len(rows):
+            return rows
+        d, m = self._dimension, len(self.constraint_names)
+        empty = {
+            "decision": (d,),
+            "multipliers": (m,),
+            "deployed": (1, d),
+            "slack": (1, m),
+            "data": (1, 0),
+            "loss": (1,),
+        }
+        return np.zeros((0, *empty.get(name, ())), rows.dtype)
 
-    past = xr.Dataset(
-        {
-            "decision": (("deployment", "dimension"), column("decision", d)),
-            "multipliers": (("deployment", "constraint"), column("multipliers", m)),
-            "deployed": (("deployment", "probe", "dimension"), column("deployed", most, d)),
-            "slack": (("deployment", "probe", "constraint"), column("slack", most, m)),
-            "data": (("deployment", "probe", "number"), column("data", most, width)),
-            "loss": (("deployment", "probe"), column("loss", most)),
-            "samples": (("deployment",), plain("count", np.int64)),
-        },
-        coords={
-            "deployment": plain("deployment", np.int64),
-            "t": ("deployment", plain("t", np.int64)),
-            "asked": ("deployment", moment(plain("asked", np.float64))),
-            "told": ("deployment", moment(plain("told", np.float64))),
-            "constraint": constraint_names,
-        },
-        attrs={"study": name, "seed": seed},
-    )
-    for variable, (long_name, description) in MEANINGS.items():
-        past[variable].attrs |= {"long_name": long_name, "description": description}
-    return past
+    def dataset(self, name: str, seed: int) -> xr.Dataset:
+        """A dataset over `deployment`, the ids of the deployments that were reported.
+
+        It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the
+        data it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones are NaN.
+        """
+        import xarray as xr
+
+        shapes = {
+            "decision": ("dimension",),
+            "multipliers": ("constraint",),
+            "deployed": ("probe", "dimension"),
+            "slack": ("probe", "constraint"),
+            "data": ("probe", "number"),
+            "loss": ("probe",),
+            "samples": (),
+        }
+        past = xr.Dataset(
+            {column: (("deployment", *shape), self[column].copy()) for column, shape in shapes.items()},
+            coords={
+                "deployment": self["deployment"].copy(),
+                "t": ("deployment", self["t"].copy()),
+                "asked": ("deployment", moment(self["asked"])),
+                "told": ("deployment", moment(self["told"])),
+                "constraint": self.constraint_names,
+            },
+            attrs={"study": name, "seed": seed},
+        )
+        for variable, (long_name, description) in MEANINGS.items():
+            past[variable].attrs |= {"long_name": long_name, "description": description}
+        return past
 
 
 def moment(seconds: Any) -> Any:

@@ -15,12 +15,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from performative.errors import OtherMethod
 from performative.methods.protocol import Method
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
 from performative.numerics.watched import Watched
 from performative.past import Past
 from performative.problem import Problem
@@ -42,13 +44,12 @@ _HISTORY, _ANCHOR = "method.history", "method.safety.anchor"
 def identity(method: Method, points: Arrays) -> Identity:
     """Everything known about a method before any data, with its functions probed at `points`."""
     problem = method.problem
-    state = method.init(jax.random.key(0, impl="threefry2x32"))
     values = dict(_walked(method, "method", (), problem.d))
-    values["method.init().round"] = np.asarray(state.round)
-    values["method.init().decision"] = np.asarray(state.decision)
+    round_and_decision = _computed(_begun_there, method)
+    values |= dict(zip(("method.init().round", "method.init().decision"), round_and_decision, strict=True))
     decisions = points["decisions"]
     values["constraints"] = list(problem.constraint_names)
-    values["g(probes)"] = np.stack([np.asarray(problem.g(jnp.asarray(theta))) for theta in decisions])
+    values["g(probes)"] = _computed(_values_there, problem, decisions)
     for name, samples in points.items():
         if name != "decisions":
             values[f"loss(probes of {samples.shape[1]} numbers)"] = losses(problem, decisions, samples)
@@ -100,8 +101,32 @@ def loss_at(problem: Problem, decisions: Floats, rows: Floats) -> tuple[Floats, 
 @in_float64
 def losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
     """The loss of every decision on every sample."""
-    rows = [[problem.loss(jnp.asarray(theta), jnp.asarray(z)) for z in samples] for theta in decisions]
-    return np.asarray(rows, np.float64)
+    return np.asarray(_computed(_losses_there, problem, decisions, samples), np.float64)
+
+
+def _computed(program: Program, *given: Any) -> Any:
+    """What a program returns, as NumPy arrays; without compiling it where that cannot be done."""
+    try:
+        found = program(*given)
+    except jax.errors.JAXTypeError:
+        found = program.function(*given)
+    return jax.tree.map(np.asarray, found)
+
+
+@Program
+def _begun_there(method: Method) -> tuple[Array, Array]:
+    state = method.init(jax.random.key(0, impl="threefry2x32"))
+    return jnp.asarray(state.round), jnp.asarray(state.decision)
+
+
+@Program
+def _values_there(problem: Problem, decisions: Array) -> Array:
+    return jax.vmap(problem.g)(decisions)
+
+
+@Program
+def _losses_there(problem: Problem, decisions: Array, samples: Array) -> Array:
+    return jax.vmap(jax.vmap(problem.loss, (None, 0)), (0, None))(decisions, samples)
 
 
 @in_float64

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from performative.estimators.curved import CurvedRisk
 from performative.numerics.arrays import Floats
+from performative.numerics.programs import Program
 from performative.problem import Problem
 from performative.sets import Box
 
-SCATTERED = 5
-"""How many random starts there are beside the decisions that are known to be good."""
+SCATTERED, AGAIN = 5, 2
+"""How many random starts there are beside decisions that are known to be good, at first and where the last answer is known."""
 VIOLATED = 1e-5
 """By how much of the trust region's width a constraint may be violated."""
 
@@ -33,53 +34,58 @@ class Least(NamedTuple):
     edge: bool
 
 
-def least(problem: Problem, risk: CurvedRisk, known: Floats) -> Least | None:
+def least(problem: Problem, risk: CurvedRisk, known: Floats, last: Floats | None = None) -> Least | None:
     """Of the decisions in the trust region; `known` (s, d) are feasible decisions to start from. None if none is found.
+
+    With the `last` answer, to nearly the same question, the search begins there as well and is shorter.
 
     The least risk is at most the least of R̂ + q·error, and at least the least of R̂ − q·error.
     """
     low, high = (np.asarray(part) for part in risk.world.trusted())
     if isinstance(problem.decisions, Box):
         low, high = (np.asarray(problem.decisions.project(end)) for end in (low, high))
-    random = np.random.default_rng(0).uniform(low, high, (SCATTERED, len(low)))
-    starts = np.clip(np.concatenate([known, random]), low, high)
+    random = np.random.default_rng(0).uniform(low, high, (SCATTERED if last is None else AGAIN, len(low)))
+    starts = np.clip(np.concatenate([known, random, *([] if last is None else [last[None]])]), low, high)
     quantile = float(risk.world.quantile)
-    found = [_found(problem, risk, starts, (low, high), factor) for factor in (0.0, quantile, -quantile)]
+    bound = _bound.of((problem, risk))
+    found = [_found(problem, bound, starts, (low, high), factor) for factor in (0.0, quantile, -quantile)]
     if any(one is None for one in found):
         return None
     decision, upper, lower = (one for one in found if one is not None)
     nearest, farthest = (np.asarray(part) for part in risk.world.trusted())
     margin = 1e-3 * (farthest - nearest)
     edge = bool(np.any((decision < nearest + margin) | (decision > farthest - margin)))
-    other = jnp.asarray(starts[0])
 
     def value(theta: Floats, factor: float) -> float:
-        return float(_bound(problem, risk, theta, other, factor)[0])
+        return float(bound(theta, starts[0], factor)[0])
 
     return Least(decision, value(decision, 0.0), value(lower, -quantile), value(upper, quantile), edge)
 
 
 def _found(
-    problem: Problem, risk: CurvedRisk, starts: Floats, region: tuple[Floats, Floats], factor: float
+    problem: Problem,
+    bound: Callable[..., tuple[Array, Array]],
+    starts: Floats,
+    region: tuple[Floats, Floats],
+    factor: float,
 ) -> Floats | None:
     """The feasible decision of least R̂ + factor·error, by sequential quadratic programs from all starts."""
     from scipy.optimize import minimize
 
-    other = jnp.asarray(starts[0])
-    unit = max(float(_bound(problem, risk, other, other, 1.0)[0] - _bound(problem, risk, other, other, 0.0)[0]), 1e-300)
+    other, constraints, names = starts[0], _constraints.of(problem), problem.constraint_names
+    unit = max(float(bound(other, other, 1.0)[0]) - float(bound(other, other, 0.0)[0]), 1e-300)
     width = np.maximum(region[1] - region[0], 1e-300)
-    steep = np.maximum(np.linalg.norm(np.asarray(_constraints(problem, other)[1]) * width, axis=1), 1e-300)
-    names = problem.constraint_names
+    steep = np.maximum(np.linalg.norm(np.asarray(constraints(other)[1]) * width, axis=1), 1e-300)
 
     def objective(u: Floats) -> tuple[float, Floats]:
-        value, slope = _bound(problem, risk, region[0] + width * u, other, factor)
+        value, slope = bound(region[0] + width * u, other, factor)
         return float(value) / unit, np.asarray(slope) * width / unit
 
     def slack(u: Floats) -> Floats:
-        return -np.asarray(_constraints(problem, region[0] + width * u)[0]) / steep
+        return -np.asarray(constraints(region[0] + width * u)[0]) / steep
 
     def slack_slope(u: Floats) -> Floats:
-        return -np.asarray(_constraints(problem, region[0] + width * u)[1]) * width / steep[:, None]
+        return -np.asarray(constraints(region[0] + width * u)[1]) * width / steep[:, None]
 
     limits = [{"type": "ineq", "fun": slack, "jac": slack_slope}] if names else []
     tries = [(start - region[0]) / width for start in starts]
@@ -92,13 +98,14 @@ def _found(
     return np.asarray(problem.decisions.project(region[0] + width * fine[int(np.nanargmin(values))]))
 
 
-@jax.jit
-def _bound(problem: Problem, risk: CurvedRisk, theta: Array, other: Array, factor: float) -> tuple[Array, Array]:
+@Program
+def _bound(given: tuple[Problem, CurvedRisk], theta: Array, other: Array, factor: float) -> tuple[Array, Array]:
     """R̂ + factor·error at the decision nearest to θ, and its gradient."""
+    problem, risk = given
     return jax.value_and_grad(lambda x: risk.bound(problem.decisions.project(x), other, factor))(theta)
 
 
-@jax.jit
+@Program
 def _constraints(problem: Problem, theta: Array) -> tuple[Array, Array]:
     """g and its derivative at the decision nearest to θ."""
 

@@ -13,13 +13,15 @@ from performative.reasons import Explanation
 from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
 from performative.study.belief import Gain, Predicted, Recent
+from performative.study.history import Reported, rounds
 from performative.study.words import row
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from collections.abc import Callable, Iterator
 
     from performative.methods.protocol import Method, MethodState
     from performative.study.deployments import Deployment
+    from performative.study.events import Event
 
 
 MOST_ROWS = 8
@@ -139,41 +141,70 @@ class Status(NamedTuple):
         return {key: _plain(value) for key, value in self._asdict().items()}
 
 
+class Progress:
+    """The status of a study from time to time: what it needs of the log is kept, and read on from where it ended."""
+
+    def __init__(self, name: str, method: Method, dimension: int, constraint_names: list[str]) -> None:
+        self._name, self._method = name, method
+        self._recent = Recent(getattr(method, "history", None))
+        self._reported = Reported(dimension, constraint_names)
+        self._next = 0
+        self._last: Status | None = None
+
+    def status(
+        self, state: MethodState, pending: Deployment | None, events: Callable[[int], Iterator[Event]]
+    ) -> Status:
+        """The status in a state of the method; `events` are those of the log from a number on."""
+        for one in rounds(events(self._next)):
+            self._recent.add(one.asked.number, one.asked.decisions, one.observed.samples)
+            self._reported.add(one)
+            self._next = one.observed.number + 1
+        self._last = _status(self._name, self._method, state, pending, self._reported, self._recent, self._last)
+        return self._last
+
+
 @in_float64
-def status(
-    name: str, method: Method, state: MethodState, pending: Deployment | None, past: xr.Dataset, recent: Recent
+def _status(
+    name: str,
+    method: Method,
+    state: MethodState,
+    pending: Deployment | None,
+    past: Reported,
+    recent: Recent,
+    last: Status | None,
 ) -> Status:
-    """See `Status`; `past` is the history and `recent` holds its last samples."""
+    """See `Status`; `past` is the history, `recent` holds its last samples, and solvers begin where the `last` status ended."""
     problem = method.problem
     decision, multipliers = np.asarray(state.decision), np.asarray(state.multipliers)
     values, names = np.asarray(problem.g(jnp.asarray(decision))), problem.constraint_names
     world = belief.believed(method, state, recent)
-    deployed, slack = past["deployed"].values, past["slack"].values
-    last = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
-    start = past["decision"].values[0] if len(deployed) else decision
+    deployed, slack = past["deployed"], past["slack"]
+    shown = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
+    start = past["decision"][0] if len(deployed) else decision
     effect, effect_error = (None, None) if world is None else belief.effect(world)
     window = slice(-cautions.RECENT, None)
-    decisions = np.concatenate([past["decision"].values, decision[None]])
-    present = ~np.isnan(past["loss"].values)[window]
-    counts = np.broadcast_to(past["samples"].values[window, None], present.shape)[present]
+    decisions = np.concatenate([past["decision"], decision[None]])
+    present = ~np.isnan(past["loss"])[window]
+    counts = np.broadcast_to(past["samples"][window, None], present.shape)[present]
     safe = bool(getattr(method, "feasible", False))
     warnings = [
         *cautions.constraints(names, values, multipliers, decision, safe),
-        *cautions.deployments(names, slack, past["deployment"].values),
+        *cautions.deployments(names, slack, past["deployment"]),
         *cautions.step(method, world, decisions),
         *cautions.data(
             deployed[window][present],
-            past["data"].values[window][present],
+            past["data"][window][present],
             counts,
             belief.memory_of(method) is not None,
         ),
     ]
+    stable, optimum = (None, None) if last is None else (last.stable, last.optimum)
     return Status(
         name=name,
         round=int(state.round),
-        told=past.sizes["deployment"],
+        told=len(past),
         decision=decision,
-        deployed=last,
+        deployed=shown,
         multipliers=dict(zip(names, multipliers.tolist(), strict=True)),
         slack=dict(zip(names, (-values).tolist(), strict=True)),
         slack_history=np.nanmin(slack, axis=1) if slack.size else np.zeros((len(slack), len(names))),
@@ -181,13 +212,17 @@ def status(
         effect_error=effect_error,
         now=None if world is None else belief.predicted(world, decision),
         gain=None if world is None else belief.gain(world, decision, start),
-        stable=None if world is None else belief.solved(world, problem, fixed_point),
-        optimum=None if world is None else belief.optimum(world, problem, decision, start),
-        exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"].values),
+        stable=None if world is None else belief.solved(world, problem, fixed_point, _place(stable)),
+        optimum=None if world is None else belief.optimum(world, problem, decision, start, _place(optimum)),
+        exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"]),
         why=method.why(state) if isinstance(method, Explains) else None,
         next_action=_next(pending),
         warnings=tuple(warnings),
     )
+
+
+def _place(predicted: Predicted | None) -> Floats | None:
+    return None if predicted is None else predicted.decision
 
 
 def _next(pending: Deployment | None) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from performative.methods.protocol import Method
     from performative.reasons import Explanation
-    from performative.study.status import Status
+    from performative.study.status import Progress, Status
     from performative.study.worker import Worker
 
 
@@ -58,6 +58,7 @@ class Study:
         self.name = name
         self._lock = threading.RLock()
         self._session = Session(log, worker, lambda log: _described(log, name))
+        self._progress: Progress | None = None
 
     @classmethod
     def create(
@@ -261,15 +262,12 @@ class Study:
     @one_at_a_time
     def status(self) -> Status:
         """Where the study stands, in numbers and in words; see `performative.study.status`."""
-        from performative.study.belief import Recent
-        from performative.study.history import history, rounds
-        from performative.study.status import status
+        from performative.study.status import Progress
 
-        state, pending = self.state, self._session.position.pending
-        recent = Recent(getattr(self.method, "history", None))
-        told = recent.watching(rounds(self._session.log.events()))
-        past = history(told, self._session.log.dimension, self.constraint_names, self.name, self.seed)
-        return status(self.name, self.method, state, pending, past, recent)
+        state, log = self.state, self._session.log
+        if self._progress is None:
+            self._progress = Progress(self.name, self.method, log.dimension, self.constraint_names)
+        return self._progress.status(state, self._session.position.pending, log.events)
 
     @one_at_a_time
     def why(self) -> Explanation | None:
@@ -282,11 +280,14 @@ class Study:
     @one_at_a_time
     def history(self) -> xr.Dataset:
         """Every deployment that was reported, as a dataset over `deployment`."""
-        from performative.study.history import history, rounds
+        from performative.study.history import Reported, rounds
 
         self._session.refresh()
         log = self._session.log
-        return history(rounds(log.events()), log.dimension, self.constraint_names, self.name, self.seed)
+        reported = Reported(log.dimension, self.constraint_names)
+        for one in rounds(log.events()):
+            reported.add(one)
+        return reported.dataset(self.name, self.seed)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The same as a row for each decision that was deployed."""

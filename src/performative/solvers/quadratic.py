@@ -1,0 +1,176 @@
+"""Convex quadratic programs over the same feasible set, one after another.
+
+cvxpy takes far longer to put a small program into Clarabel's form than Clarabel takes to solve it. So it does that once for Θ and
+for the constraints with a convex form; the other constraints are linear rows, and the objective is two arrays. Where all sides
+are flat, cvxpy is not needed at all.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+
+from performative.constraints import Linear
+from performative.errors import SolverFailed
+from performative.numerics.arrays import Floats
+from performative.problem import Problem
+from performative.sets import polyhedral
+from performative.solvers.conic import TIGHT, UNSCALED
+
+_known: weakref.WeakKeyDictionary[Problem, Polyhedron | ConeProgram] = weakref.WeakKeyDictionary()
+
+
+def programs(problem: Problem) -> Polyhedron | ConeProgram:
+    """Those of a problem, put together when they are first asked for."""
+    if problem not in _known:
+        flat = all(type(item) is Linear or not item.has_convex_form for item in problem.constraints)
+        _known[problem] = Polyhedron(problem) if flat and polyhedral(problem.decisions) else ConeProgram(problem)
+    return _known[problem]
+
+
+class Rows:
+    """Affine functions Mx + c of a decision x, in place of cvxpy's where nothing else is needed."""
+
+    __array_ufunc__ = None  # so that NumPy leaves products to this class
+
+    def __init__(self, matrix: Floats, constant: Floats) -> None:
+        self.matrix, self.constant = matrix, constant
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many functions there are."""
+        return self.constant.shape
+
+    def __getitem__(self, places: Any) -> Rows:
+        return Rows(self.matrix[places], self.constant[places])
+
+    def __rmatmul__(self, left: Floats) -> Rows:
+        return Rows(np.asarray(left) @ self.matrix, np.asarray(left) @ self.constant)
+
+    def __sub__(self, right: Floats) -> Rows:
+        return Rows(self.matrix, self.constant - np.asarray(right))
+
+    def __le__(self, bound: Floats) -> Rows:
+        """The functions that are at most 0 where the inequality holds."""
+        return self - bound
+
+    def __ge__(self, bound: Floats) -> Rows:
+        return Rows(-self.matrix, np.asarray(bound) - self.constant)
+
+
+class Polyhedron:
+    """Θ and the constraints of a problem as Mx + c ≤ 0; constraints that are not affine are linearized."""
+
+    def __init__(self, problem: Problem) -> None:
+        x = Rows(np.eye(problem.d), np.zeros(problem.d))
+        sides = problem.decisions.declare(x)
+        self._matrix = np.concatenate([np.zeros((0, problem.d)), *(np.atleast_2d(side.matrix) for side in sides)])
+        self._constant = np.concatenate([np.zeros(0), *(np.atleast_1d(side.constant) for side in sides)])
+
+    def minimize(
+        self, theta: Floats, hessian: Floats, gradient: Floats, g: Floats, jacobian: Floats
+    ) -> tuple[Floats, Floats]:
+        """See `ConeProgram.minimize`."""
+        import clarabel
+        from scipy import sparse
+
+        a = sparse.csc_array(np.concatenate([self._matrix, jacobian]))
+        b = -np.concatenate([self._matrix @ theta + self._constant, g])
+        quadratic = sparse.triu(sparse.csc_array(hessian), format="csc")
+        for options in (TIGHT, TIGHT | UNSCALED):
+            settings = clarabel.DefaultSettings()
+            settings.verbose = False
+            for name, value in options.items():
+                setattr(settings, name, value)
+            cones = [clarabel.NonnegativeConeT(len(b))] if len(b) else []
+            found = clarabel.DefaultSolver(quadratic, gradient, a, b, cones, settings).solve()
+            if _goes_on(found.status):
+                continue
+            return theta + np.asarray(found.x), np.maximum(np.asarray(found.z)[len(self._matrix) :], 0.0)
+        raise _failed(found.status)
+
+
+def _goes_on(status: Any) -> bool:
+    """Whether other settings may do better; refused if there is no solution."""
+    if str(status) in ("PrimalInfeasible", "DualInfeasible"):
+        raise _failed(status)
+    return str(status) not in ("Solved", "AlmostSolved")
+
+
+def _failed(status: Any) -> SolverFailed:
+    return SolverFailed(f"the convex subproblem is not solved: Clarabel says {status}")
+
+
+class ConeProgram:
+    """Θ and the constraints of a problem as Ax + s = b with s in a cone; the first numbers of x are the decision."""
+
+    def __init__(self, problem: Problem) -> None:
+        import cvxpy as cp
+
+        x = cp.Variable(problem.d)
+        self._x = x.id
+        self._limits = [item.declare(x) <= 0 if item.has_convex_form else None for item in problem.constraints]
+        self._linearized = np.concatenate(
+            [np.full(len(item.names), not item.has_convex_form) for item in problem.constraints] or [np.zeros(0, bool)]
+        )
+        declared = [limit for limit in self._limits if limit is not None]
+        self._program = cp.Problem(cp.Minimize(cp.sum_squares(x)), declared + problem.decisions.declare(x))
+        self._data, self._chain, self._inverse = self._program.get_problem_data(cp.CLARABEL, solver_opts=TIGHT)
+        first = self._data["param_prob"].var_id_to_col[x.id]
+        self._place = slice(first, first + problem.d)
+
+    def minimize(
+        self, theta: Floats, hessian: Floats, gradient: Floats, g: Floats, jacobian: Floats
+    ) -> tuple[Floats, Floats]:
+        """The minimizer of a convex model at θ, and the multipliers of all constraints, or `SolverFailed`.
+
+        Constraints without a convex form are linearized at θ, by the values `g` and the `jacobian` of all constraints.
+        """
+        from scipy import sparse
+
+        place, size = self._place, self._data["A"].shape[1]
+        more = np.zeros((int(self._linearized.sum()), size))
+        more[:, place] = jacobian[self._linearized]
+        dims = copy.copy(self._data["dims"])
+        at = dims.zero + dims.nonneg  # further inequalities go here
+        dims.nonneg += len(more)
+        # The program is about the way from θ, which may be short beside θ.
+        a, b = self._data["A"].tocsr(), self._data["b"] - self._data["A"][:, place] @ theta
+        quadratic, slope = np.zeros((size, size)), np.zeros(size)
+        quadratic[place, place], slope[place] = hessian, gradient
+        found = self._solved(
+            A=sparse.vstack([a[:at], sparse.csr_array(more), a[at:]], format="csc"),
+            b=np.concatenate([b[:at], -g[self._linearized], b[at:]]),
+            P=sparse.csc_array(quadratic),
+            c=slope,
+            dims=dims,
+        )
+        duals = np.asarray(found.z)
+        rows = slice(at, at + len(more))
+        multipliers = np.zeros(len(self._linearized))
+        multipliers[self._linearized] = duals[rows]
+        multipliers[~self._linearized] = self._declared(found, np.delete(duals, rows))
+        return theta + np.asarray(found.x)[place], np.maximum(multipliers, 0.0)
+
+    def _solved(self, **parts: Any) -> Any:
+        """Clarabel's answer to the program with these parts, if it is one."""
+        for options in (TIGHT, TIGHT | UNSCALED):
+            found = self._chain.solve_via_data(self._program, self._data | parts, solver_opts=options)
+            if not _goes_on(found.status):
+                return found
+        raise _failed(found.status)
+
+    def _declared(self, found: Any, duals: Floats) -> Floats:
+        """The multipliers of the constraints with a convex form, which cvxpy finds among the dual numbers."""
+        names = ("x", "status", "obj_val", "solve_time", "iterations")
+        answer = types.SimpleNamespace(z=duals, **{name: getattr(found, name) for name in names})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # accuracy is certified by the KKT residual, not by the solver's status
+            self._program.unpack_results(answer, self._chain, self._inverse)
+        parts = [np.ravel(limit.dual_value) for limit in self._limits if limit is not None]
+        return np.concatenate([*parts, np.zeros(0)])
