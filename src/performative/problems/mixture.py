@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.tree_util import Partial
-from scipy import optimize, special
+from scipy import special
 
 from performative.environments import Mixture, Normal, ParametricFamily
 from performative.numerics.arrays import Floats
@@ -46,6 +46,8 @@ def make(penalty: float = 0.8, noise: float = 0.5) -> Case:
     convex on Θ from ρ = 0.6 on, which is the least `penalty`. Both conditions have one root within Θ, which Brent's
     method finds.
     """
+    from scipy import optimize
+
     rho, variance = positive("penalty", penalty), positive("noise", noise) ** 2
     if not rho >= LEAST_PENALTY:
         raise ValueError(f"`penalty >= {LEAST_PENALTY}` must hold, so that the risk is convex, but got penalty={rho}")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.tree_util import Partial
-from scipy import stats
+from scipy import special
 
 from performative.environments import ClosedForm, Gaussian, LocationFamily, Normal
 from performative.numerics.arrays import Floats
@@ -61,15 +61,15 @@ def make(induced: float = 0.3, cost: float = 0.5, price: float = 1.0, noise: flo
         order = float(theta[0])
         reached = (1 - share) * order
         k = (reached - DEMAND) / spread
-        sold = reached - (reached - DEMAND) * stats.norm.cdf(k) - spread * stats.norm.pdf(k)
+        sold = reached - (reached - DEMAND) * special.ndtr(k) - spread * np.exp(-0.5 * k**2) / np.sqrt(2.0 * np.pi)
         return float(cost * order - price * (share * order + sold))
 
     def unmet(order: Floats) -> Floats:
         """P(Z₀ > (1 − a)q)."""
-        return np.asarray(stats.norm.sf(((1 - share) * order - DEMAND) / spread))
+        return np.asarray(special.ndtr((DEMAND - (1 - share) * order) / spread))
 
     def order_with(chance: float) -> Floats:
-        return np.clip([(DEMAND + spread * stats.norm.isf(chance)) / (1 - share)], 0.0, MOST)
+        return np.clip([(DEMAND - spread * special.ndtri(chance)) / (1 - share)], 0.0, MOST)
 
     stable = order_with(ratio)
     return Case(
@@ -88,7 +88,7 @@ def make(induced: float = 0.3, cost: float = 0.5, price: float = 1.0, noise: flo
         stable=stable_kkt_point(
             problem,
             risk,
-            lambda order: cost - price * stats.norm.sf((order - share * stable - DEMAND) / spread),
+            lambda order: cost - price * special.ndtr((DEMAND + share * stable - order) / spread),
             stable,
         ),
         family=Normal(spread**2),

@@ -15,6 +15,7 @@ from performative.problem import Problem
 from performative.solvers.conic import solve, undeclared
 from performative.solvers.convexity import convex_constraint
 from performative.solvers.derivatives import constraint_curvature, constraint_values_at, linearized, projected
+from performative.solvers.quadratic import Polyhedron, programs
 from performative.validation import vector
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 FEASIBLE = 1e-8
 """A problem is feasible if the smallest max g is at most this."""
+LOWEST = -1e6
+"""Slack beyond that of this level is not looked for, so that it is bounded where the set is not."""
 MOST_STEPS = 80
 """The most convex programs of a search for slack."""
 FAR, FAR_IN_A_BOUNDED_SET = 10.0, 1e3
@@ -195,12 +198,18 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats, wi
     Constraints without a convex form are replaced by their tangents, with their curvature in the objective. Tangents of convex
     constraints hold everywhere: all are kept, so that a kink does not stop the search.
     """
-    import cvxpy as cp
-
     mark = undeclared(problem) > 0
     bent = bool(np.any(mark))
     g, jacobian = linearized(problem, theta)
     level = float(np.max(g / units))
+    if within is None and not bent and isinstance(flat := programs(problem), Polyhedron):
+        x, duals = flat.least_of_largest(theta, g / units, jacobian / units[:, None], LOWEST)
+        target = projected(problem, x)
+        reached = float(np.max(constraint_values_at(problem, target) / units))
+        weights = duals / max(float(np.sum(duals)), 1e-300)
+        return _Found(*((target, reached) if reached < level else (theta, level)), weights, True)
+    import cvxpy as cp
+
     weights = np.where(np.arange(len(g)) == np.argmax(g / units), 1.0, 0.0)
     radius = min(problem.decisions.radius, 10.0)
     tangents: list[tuple[Floats, Floats]] = []
@@ -208,8 +217,7 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats, wi
     for iteration in range(MOST_STEPS):
         tangents = [*(tangents if convex else []), (jacobian[mark], g[mark] - jacobian[mark] @ theta)]
         x, top = cp.Variable(problem.d), cp.Variable()
-        # Slack is capped, so that the program is bounded where the set is not.
-        bounded = top >= -1e6 if within is None else cp.norm(x - center, 2) <= within
+        bounded = top >= LOWEST if within is None else cp.norm(x - center, 2) <= within
         program = [bounded, *problem.decisions.declare(x)]
         program += [cp.norm(x - theta, 2) <= radius] if bent else []
         bounds = _over_units(problem, x, units, top)

@@ -76,23 +76,38 @@ class Polyhedron:
         self, theta: Floats, hessian: Floats, gradient: Floats, g: Floats, jacobian: Floats
     ) -> tuple[Floats, Floats]:
         """See `ConeProgram.minimize`."""
-        import clarabel
-        from scipy import sparse
+        rows = np.concatenate([self._matrix, jacobian])
+        move, duals = _minimized(hessian, gradient, rows, np.concatenate([self._matrix @ theta + self._constant, g]))
+        return theta + move, duals[len(self._matrix) :]
 
-        a = sparse.csc_array(np.concatenate([self._matrix, jacobian]))
-        b = -np.concatenate([self._matrix @ theta + self._constant, g])
-        quadratic = sparse.triu(sparse.csc_array(hessian), format="csc")
-        for options in (TIGHT, TIGHT | UNSCALED):
-            settings = clarabel.DefaultSettings()
-            settings.verbose = False
-            for name, value in options.items():
-                setattr(settings, name, value)
-            cones = [clarabel.NonnegativeConeT(len(b))] if len(b) else []
-            found = clarabel.DefaultSolver(quadratic, gradient, a, b, cones, settings).solve()
-            if _goes_on(found.status):
-                continue
-            return theta + np.asarray(found.x), np.maximum(np.asarray(found.z)[len(self._matrix) :], 0.0)
-        raise _failed(found.status)
+    def least_of_largest(self, theta: Floats, g: Floats, jacobian: Floats, lowest: float) -> tuple[Floats, Floats]:
+        """The decision that minimizes max g, or one where it is at most `lowest`, and the multipliers; g is affine."""
+        d, m = len(theta), len(g)
+        rows = np.zeros((len(self._matrix) + m + 1, d + 1))  # of the decision and of max g
+        rows[: len(self._matrix), :d], rows[-m - 1 : -1, :d] = self._matrix, jacobian
+        rows[-m - 1 :, d] = -1.0
+        slope = np.append(np.zeros(d), 1.0)
+        constant = np.concatenate([self._matrix @ theta + self._constant, g, [lowest]])
+        move, duals = _minimized(np.zeros((d + 1, d + 1)), slope, rows, constant)
+        return theta + move[:d], duals[-m - 1 : -1]
+
+
+def _minimized(hessian: Floats, gradient: Floats, rows: Floats, constant: Floats) -> tuple[Floats, Floats]:
+    """The minimizer u of ½uᵀHu + ⟨gradient, u⟩ with rows·u + constant ≤ 0, and the multipliers, or `SolverFailed`."""
+    import clarabel
+    from scipy import sparse
+
+    quadratic = sparse.triu(sparse.csc_array(hessian), format="csc")
+    cones = [clarabel.NonnegativeConeT(len(rows))] if len(rows) else []
+    for options in (TIGHT, TIGHT | UNSCALED):
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        for name, value in options.items():
+            setattr(settings, name, value)
+        found = clarabel.DefaultSolver(quadratic, gradient, sparse.csc_array(rows), -constant, cones, settings).solve()
+        if not _goes_on(found.status):
+            return np.asarray(found.x), np.maximum(np.asarray(found.z), 0.0)
+    raise _failed(found.status)
 
 
 def _goes_on(status: Any) -> bool:
