@@ -1,10 +1,13 @@
-"""The progress bar."""
+"""The progress bar, which also says when a program is compiled."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
+
+from performative.numerics.programs import told_of_compiling
 
 
 def ignore(rounds: int) -> None:
@@ -16,6 +19,7 @@ class progress_bar:
 
     def __init__(self, show: bool, total: int, unit: str = "rounds") -> None:
         self._bar: Any = None
+        self._told = contextlib.ExitStack()
         self._total, self._unit = total, unit
         if show:
             from rich.console import Console
@@ -33,8 +37,16 @@ class progress_bar:
         if self._bar is None:
             return ignore
         self._bar.start()
-        return functools.partial(self._bar.advance, self._bar.add_task(self._unit, total=self._total))
+        task = self._bar.add_task(self._unit, total=self._total)
+
+        def tell(program: str) -> None:
+            doing = f"{self._unit} (compiling {program})" if program else self._unit
+            self._bar.update(task, description=doing, refresh=True)
+
+        self._told.enter_context(told_of_compiling(tell))
+        return functools.partial(self._bar.advance, task)
 
     def __exit__(self, *_: object) -> None:
+        self._told.close()
         if self._bar is not None:
             self._bar.stop()

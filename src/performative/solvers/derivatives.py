@@ -38,22 +38,22 @@ Derivatives = Callable[[Floats], Model]
 @in_float64
 def projected(problem: Problem, point: Floats) -> Floats:
     """Π_Θ(point)."""
-    return np.asarray(_jitted_projection(problem.decisions, point))
+    return np.asarray(_projection(problem.decisions, point))
 
 
 @in_float64
 def constraint_values_at(problem: Problem, theta: Floats) -> Floats:
     """g(θ)."""
-    return np.asarray(_jitted_g(problem, theta))
+    return np.asarray(_values(problem, theta))
 
 
 @Program
-def _jitted_projection(decisions: DecisionSet, point: Array) -> Array:
+def _projection(decisions: DecisionSet, point: Array) -> Array:
     return decisions.project(point)
 
 
 @Program
-def _jitted_g(problem: Problem, theta: Array) -> Array:
+def _values(problem: Problem, theta: Array) -> Array:
     return problem.g(theta)
 
 
