@@ -29,6 +29,7 @@ import numpy as np
 from jax import Array
 
 from performative.numerics.kept import MOST, directory
+from performative.numerics.memory import give_back
 from performative.numerics.precision import precise
 from performative.numerics.pytrees import Whole
 from performative.numerics.reads import is_installed, reading
@@ -36,6 +37,8 @@ from performative.numerics.reads import is_installed, reading
 T = TypeVar("T")
 LOADED = 64
 """How many programs of one function a process holds."""
+LARGE = 2**19
+"""A program of more bytes leaves memory behind when it is loaded that is worth giving back."""
 _ENDING = ".program"
 _SIZE = 32
 _listener: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.ContextVar("listener", default=None)
@@ -204,6 +207,7 @@ class Program:
                 compiled = lowered.compile()
         if tell is not None:
             tell("")
+        give_back()
         program = _Loaded(compiled, returned[0])
         if place is not None:
             _keep(place, compiled, program.returned, lowered)
@@ -246,7 +250,10 @@ class _Kept(NamedTuple):
             _make_lapack_ready()
         taken = jax.tree.structure((tuple(range(arguments)), {}))
         results = jax.tree.structure([*range(len(self.results))])
-        return _Loaded(serialize_executable.deserialize_and_load(self.program, taken, results), self.structure())
+        loaded = serialize_executable.deserialize_and_load(self.program, taken, results)
+        if len(self.program) > LARGE:
+            give_back()
+        return _Loaded(loaded, self.structure())
 
 
 def _program_place(identity: str) -> Path | None:
