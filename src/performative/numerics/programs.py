@@ -348,15 +348,17 @@ def _make_lapack_ready() -> None:
 def _make_room(home: Path) -> None:
     """Delete the programs that were not used for longest, until the others are few enough."""
     kept = []
-    for path in home.glob(f"*{_ENDING}"):
-        with contextlib.suppress(FileNotFoundError):  # another process makes room, too
-            status = path.stat()
-            kept.append((status.st_mtime_ns, status.st_size, path))
+    with os.scandir(home) as entries:
+        for entry in entries:
+            if entry.name.endswith(_ENDING):
+                with contextlib.suppress(FileNotFoundError):  # another process makes room, too
+                    status = entry.stat()
+                    kept.append((status.st_mtime_ns, status.st_size, entry.path))
     size = sum(one[1] for one in kept)
     for _, bytes_, path in sorted(kept):
         if size <= MOST:
             return
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         size -= bytes_
 
 

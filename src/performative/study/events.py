@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,6 +222,25 @@ def decoded(number: int, body: bytes) -> Event:
     if header["kind"] not in _DECODERS:
         raise StudyError(f"event {number} has the unknown kind {header['kind']!r}; was it written by a newer version?")
     return _DECODERS[header["kind"]](number, header, arrays)
+
+
+class Report(NamedTuple):
+    """What is reported in an `Observed` event, without what it led to."""
+
+    number: int
+    at: float
+    samples: NDArray[np.float64]
+    losses: NDArray[np.float64]
+
+
+def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
+    """The part of an event that histories are made of; None if it has none."""
+    header, arrays = unpacked(body)
+    if header["kind"] == Asked.kind:
+        return _asked(number, header, arrays)
+    if header["kind"] == Observed.kind:
+        return Report(number, header["at"], arrays["samples"], arrays["losses"])
+    return None
 
 
 def plain(event: Event) -> dict[str, Any]:

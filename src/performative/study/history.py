@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from performative.study.events import Asked, Event, Observed
+from performative.study.events import Asked, Event, Observed, Report
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 class Round(NamedTuple):
-    """A deployment whose samples were reported: its two events."""
+    """A deployment whose samples were reported: when it was asked for, and what was observed."""
 
     asked: Asked
-    observed: Observed
+    observed: Observed | Report
 
 
-def rounds(events: Iterable[Event]) -> Iterator[Round]:
+def rounds(events: Iterable[Event | Report | None]) -> Iterator[Round]:
     """The deployments of a log whose samples were reported."""
     asked: Asked | None = None
     for event in events:
         if isinstance(event, Asked):  # one is open at a time
             asked = event
-        elif isinstance(event, Observed):
+        elif isinstance(event, Observed | Report):
             assert asked is not None
             yield Round(asked, event)
 
@@ -51,32 +51,48 @@ MEANINGS = {
 """What each variable of a history is."""
 
 
+TOGETHER = 4096
+"""How many rows wait until they are put into a table."""
+
+
 class Column:
     """A table (n, …) of numbers to which rows are added; what a row does not fill is NaN."""
 
     def __init__(self, dtype: type = np.float64) -> None:
-        self._rows: NDArray[Any] = np.zeros((0,), dtype)
+        self._table: NDArray[Any] = np.zeros((0,), dtype)
         self._count = 0
+        self._added: list[Any] = []
 
     def add(self, row: Any) -> None:
         """Add one row."""
-        row = np.asarray(row)
-        old = self._rows
-        if not self._count:
-            old = np.zeros((0, *row.shape), old.dtype)
-        shape = tuple(map(max, old.shape[1:], row.shape))
-        if self._count == len(old) or shape != old.shape[1:]:
-            blank = np.nan if old.dtype == np.float64 else 0
-            self._rows = np.full((max(64, 2 * self._count), *shape), blank, old.dtype)
-            self._rows[tuple(map(slice, (self._count, *old.shape[1:])))] = old[: self._count]
-        place: tuple[int | slice, ...] = (self._count, *map(slice, row.shape))
-        self._rows[place] = row
-        self._count += 1
+        self._added.append(row)
+        if len(self._added) == TOGETHER:  # a row may keep a whole record in memory
+            self._grow()
 
     @property
     def rows(self) -> NDArray[Any]:
         """All of them, not to be written to."""
-        return self._rows[: self._count]
+        if self._added:
+            self._grow()
+        return self._table[: self._count]
+
+    def _grow(self) -> None:
+        """Put what was added into the table."""
+        old, kind = self._table, self._table.dtype
+        shapes = {np.shape(row) for row in self._added}
+        shape = tuple(map(max, *shapes, *([old.shape[1:]] if self._count else [next(iter(shapes))])))
+        total = self._count + len(self._added)
+        if total > len(old) or shape != old.shape[1:]:
+            self._table = np.full((max(64, 2 * total), *shape), np.nan if kind == np.float64 else 0, kind)
+            if self._count:
+                self._table[tuple(map(slice, (self._count, *old.shape[1:])))] = old[: self._count]
+        if shapes == {shape}:
+            self._table[self._count : total] = self._added
+        else:
+            for place, row in enumerate(self._added, self._count):
+                at: tuple[int | slice, ...] = (place, *map(slice, np.shape(row)))
+                self._table[at] = row
+        self._count, self._added = total, []
 
 
 class Reported:
@@ -101,7 +117,7 @@ class Reported:
             "multipliers": asked.multipliers,
             "deployed": asked.decisions,
             "slack": -asked.constraint_values,
-            "data": observed.samples.mean(axis=1),
+            "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
             "loss": observed.losses,
         }
         for name, value in values.items():

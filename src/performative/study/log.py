@@ -15,9 +15,11 @@ from performative.study.events import (
     Observed,
     Planned,
     SoFar,
+    asked_or_reported,
     decoded,
     encoded,
 )
+from performative.study.history import Round, rounds
 from performative.study.store import Store
 
 
@@ -75,6 +77,10 @@ class Log:
     def events(self, first: int = 0) -> Iterator[Event]:
         """The events from number `first` on."""
         return (decoded(record.seq, record.body) for record in self.store.records(first))
+
+    def reported(self, first: int = 0) -> Iterator[Round]:
+        """The deployments that were asked for from number `first` on, and reported."""
+        return rounds(asked_or_reported(record.seq, record.body) for record in self.store.records(first))
 
     def with_digests(self) -> Iterator[tuple[Event, bytes]]:
         """All events, each with the digest of the state it leaves."""

@@ -7,7 +7,7 @@ import json
 import math
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,16 +33,37 @@ def _rows(names: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...], shapes: tup
     return _JSON.encode([[name, dtype.str, shape] for name, dtype, shape in zip(names, dtypes, shapes, strict=True)])
 
 
-def unpacked(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the arrays, which are read-only."""
+class Packed(Mapping[str, NDArray[Any]]):
+    """The arrays of a record, each read when it is asked for; they are read-only."""
+
+    def __init__(self, body: bytes, place: int, rows: list[tuple[str, str, list[int]]]) -> None:
+        self._body = body
+        self._places: dict[str, tuple[int, str, list[int]]] = {}
+        for name, dtype, shape in rows:
+            self._places[name] = place, dtype, shape
+            place += math.prod(shape) * _kind(dtype).itemsize
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        place, dtype, shape = self._places[name]
+        kind = _kind(dtype)
+        array = np.frombuffer(self._body, kind, math.prod(shape), place).reshape(shape)
+        return array if kind.isnative else array.astype(kind.newbyteorder("="))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+@functools.lru_cache
+def _kind(dtype: str) -> np.dtype[Any]:
+    return np.dtype(dtype)
+
+
+def unpacked(body: bytes) -> tuple[dict[str, Any], Packed]:
+    """The header and the arrays."""
     (length,) = _LENGTH.unpack_from(body)
     place = _LENGTH.size + length
     header, rows = json.loads(body[_LENGTH.size : place])
-    arrays = {}
-    for name, dtype, shape in rows:
-        kind = np.dtype(dtype)
-        count = math.prod(shape)
-        array = np.frombuffer(body, kind, count, place).reshape(shape)
-        arrays[name] = array if kind.isnative else array.astype(kind.newbyteorder("="))
-        place += count * kind.itemsize
-    return header, arrays
+    return header, Packed(body, place, rows)

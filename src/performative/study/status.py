@@ -13,7 +13,7 @@ from performative.reasons import Explanation
 from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
 from performative.study.belief import Gain, Predicted, Recent
-from performative.study.history import Reported, rounds
+from performative.study.history import Reported
 from performative.study.words import row
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from performative.methods.protocol import Method, MethodState
     from performative.study.deployments import Deployment
-    from performative.study.events import Event
+    from performative.study.history import Round
 
 
 MOST_ROWS = 8
@@ -152,10 +152,10 @@ class Progress:
         self._last: Status | None = None
 
     def status(
-        self, state: MethodState, pending: Deployment | None, events: Callable[[int], Iterator[Event]]
+        self, state: MethodState, pending: Deployment | None, reported: Callable[[int], Iterator[Round]]
     ) -> Status:
-        """The status in a state of the method; `events` are those of the log from a number on."""
-        for one in rounds(events(self._next)):
+        """The status in a state of the method; `reported` gives the deployments of the log from a number on."""
+        for one in reported(self._next):
             self._recent.add(one.asked.number, one.asked.decisions, one.observed.samples)
             self._reported.add(one)
             self._next = one.observed.number + 1

@@ -267,7 +267,7 @@ class Study:
         state, log = self.state, self._session.log
         if self._progress is None:
             self._progress = Progress(self.name, self.method, log.dimension, self.constraint_names)
-        return self._progress.status(state, self._session.position.pending, log.events)
+        return self._progress.status(state, self._session.position.pending, log.reported)
 
     @one_at_a_time
     def why(self) -> Explanation | None:
@@ -280,12 +280,12 @@ class Study:
     @one_at_a_time
     def history(self) -> xr.Dataset:
         """Every deployment that was reported, as a dataset over `deployment`."""
-        from performative.study.history import Reported, rounds
+        from performative.study.history import Reported
 
         self._session.refresh()
         log = self._session.log
         reported = Reported(log.dimension, self.constraint_names)
-        for one in rounds(log.events()):
+        for one in log.reported():
             reported.add(one)
         return reported.dataset(self.name, self.seed)
 
