@@ -26,7 +26,7 @@ class Ledger:
 
     `losses` and `away` are the mean losses of the deployments away from the start, added up, and their number; `start_losses`
     and `at_start` those of the start. `mean` and `scatter` are those of the decisions away from the start. `unit` is the mean of
-    |ℓ| at the start, and `promise` what the first plan that leaves it expects to gain.
+    |ℓ| at the start, and `promise` what the first plan that expects to gain anything expects.
     """
 
     losses: Array
@@ -54,7 +54,7 @@ class Ledger:
         return jnp.where(self.unit < NOTHING * self.promise, HOPED * self.promise, self.unit)
 
     def promised(self, gain: Array) -> Ledger:
-        """The ledger with what the first plan that leaves the start expects to gain."""
+        """The ledger with what a plan expects to gain, if it is the first to expect a gain."""
         return changed(self, promise=jnp.where(self.promise > 0.0, self.promise, jnp.maximum(gain, 0.0)))
 
     def after(self, decision: Array, loss: Array, unit: Array, at_start: Array) -> Ledger:

@@ -75,3 +75,17 @@ def test_a_set_without_a_decision_is_said():
     problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Box([0.0], [1.0]), [Linear([1.0], -1.0)], dimension=1)
     with pytest.raises(SolverFailed, match="PrimalInfeasible"):
         programs(problem).minimize(np.zeros(1), np.eye(1), np.ones(1), *linearized(problem, np.zeros(1)))
+
+
+def test_a_constraint_may_have_a_convex_form_at_some_numbers_only():
+    class Sometimes(Linear):
+        def declare(self, variable):
+            return None
+
+    problem = pf.Problem(
+        lambda theta, z: jnp.sum(theta * z), pf.Ball(2.0), [CAP, Sometimes([1.0, 1.0, 1.0], 0.4)], dimension=D
+    )
+    hessian, gradient = model(0)
+    x, lam = programs(problem).minimize(np.zeros(D), hessian, -gradient, *linearized(problem, np.zeros(D)))
+    assert lam.shape == (3,)
+    assert np.max(np.asarray(problem.g(jnp.asarray(x)))) <= 1e-7

@@ -11,7 +11,7 @@ from market import EFFECT, MARKET, PROBLEM, answer, market_problem, run
 import performative as pf
 from performative import losses
 from performative.numerics.precision import precise
-from performative.study import belief
+from performative.study import belief, history
 from performative.study.history import Column
 
 
@@ -157,8 +157,10 @@ def test_a_status_that_goes_on_from_the_last_one_is_that_of_a_study_just_opened(
                     assert one.risk <= other.risk + 1e-4 * (other.high - other.low)
 
 
-def test_columns_of_a_history_grow_in_both_directions():
+@pytest.mark.parametrize("together", [7, 4096])
+def test_columns_of_a_history_grow_in_both_directions(together, monkeypatch):
     """Rounds may deploy more decisions than those before; what they lack is NaN."""
+    monkeypatch.setattr(history, "TOGETHER", together)
     column = Column()
     rows = [np.full((1 + place // 50, 2), float(place)) for place in range(150)]
     for row in rows:
@@ -177,3 +179,20 @@ def test_what_exploration_cost_is_looked_at_in_some_of_many_deployments(monkeypa
     assert belief.cost(world, deployed, decision) == pytest.approx(1.0)
     monkeypatch.setattr(belief, "PROBES", 10)
     assert belief.cost(world, deployed, decision) == pytest.approx(1.0)
+
+
+def test_a_status_that_was_interrupted_is_read_anew(path, monkeypatch):
+    method = pf.repeated_gradient(PROBLEM)
+    with pf.Study.create(path, "eu", method) as study:
+        run(study, 3)
+        study.status()
+        run(study, 6)
+        with monkeypatch.context() as broken:
+            broken.setattr(belief, "believed", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                study.status()
+        status = study.status()
+        assert status is study.status()  # nothing happened since
+        with pf.Study.open(path, "eu", method) as opened:
+            fresh = opened.status()
+        assert (status.told, status.slack_history.shape) == (fresh.told, fresh.slack_history.shape)

@@ -197,16 +197,18 @@ class Program:
         tell = _listener.get()
         if tell is not None:
             tell(flat.__name__.strip("_"))
-        lowered = jax.jit(flat).lower(*arrays)
-        with _without_jaxs_cache() if place is not None else contextlib.nullcontext():
-            try:
-                compiled = lowered.compile(compiler_options=None if self._options is None else dict(self._options))
-            except jax.errors.JaxRuntimeError:
-                if not self._options:
-                    raise
-                compiled = lowered.compile()
-        if tell is not None:
-            tell("")
+        try:
+            lowered = jax.jit(flat).lower(*arrays)
+            with _without_jaxs_cache() if place is not None else contextlib.nullcontext():
+                try:
+                    compiled = lowered.compile(compiler_options=None if self._options is None else dict(self._options))
+                except jax.errors.JaxRuntimeError:
+                    if not self._options:
+                        raise
+                    compiled = lowered.compile()
+        finally:
+            if tell is not None:
+                tell("")
         give_back()
         program = _Loaded(compiled, returned[0])
         if place is not None:

@@ -8,6 +8,7 @@ are flat, cvxpy is not needed at all.
 from __future__ import annotations
 
 import copy
+import threading
 import types
 import warnings
 import weakref
@@ -128,13 +129,12 @@ class ConeProgram:
         import cvxpy as cp
 
         x = cp.Variable(problem.d)
-        self._x = x.id
-        self._limits = [item.declare(x) <= 0 if item.has_convex_form else None for item in problem.constraints]
-        self._linearized = np.concatenate(
-            [np.full(len(item.names), not item.has_convex_form) for item in problem.constraints] or [np.zeros(0, bool)]
-        )
-        declared = [limit for limit in self._limits if limit is not None]
-        self._program = cp.Problem(cp.Minimize(cp.sum_squares(x)), declared + problem.decisions.declare(x))
+        values = [item.declare(x) if item.has_convex_form else None for item in problem.constraints]
+        straight = [np.full(len(item.names), v is None) for item, v in zip(problem.constraints, values, strict=True)]
+        self._linearized = np.concatenate([*straight, np.zeros(0, bool)])
+        self._limits = [value <= 0 for value in values if value is not None]
+        self._program = cp.Problem(cp.Minimize(cp.sum_squares(x)), self._limits + problem.decisions.declare(x))
+        self._unpacking = threading.Lock()
         self._data, self._chain, self._inverse = self._program.get_problem_data(cp.CLARABEL, solver_opts=TIGHT)
         first = self._data["param_prob"].var_id_to_col[x.id]
         self._place = slice(first, first + problem.d)
@@ -184,8 +184,8 @@ class ConeProgram:
         """The multipliers of the constraints with a convex form, which cvxpy finds among the dual numbers."""
         names = ("x", "status", "obj_val", "solve_time", "iterations")
         answer = types.SimpleNamespace(z=duals, **{name: getattr(found, name) for name in names})
-        with warnings.catch_warnings():
+        with self._unpacking, warnings.catch_warnings():  # cvxpy puts them into the constraints, which threads share
             warnings.simplefilter("ignore")  # accuracy is certified by the KKT residual, not by the solver's status
             self._program.unpack_results(answer, self._chain, self._inverse)
-        parts = [np.ravel(limit.dual_value) for limit in self._limits if limit is not None]
+            parts = [np.ravel(limit.dual_value) for limit in self._limits]
         return np.concatenate([*parts, np.zeros(0)])

@@ -275,11 +275,12 @@ def solved(
     """The `minimum` or the `fixed_point` of the estimated risk, from the `last` one if there is one; None if there is none."""
     if world.early:
         return Predicted(None, None, None, None, _more(world.early))
-    try:
-        decision = solver(problem, world, last).decision
-    except (SolverFailed, ValueError, ArithmeticError):
-        return None
-    return predicted(world, decision)
+    for start in (last, None) if last is not None else (None,):
+        try:
+            return predicted(world, solver(problem, world, start).decision)
+        except (SolverFailed, ValueError, ArithmeticError):
+            continue
+    return None
 
 
 @in_float64

@@ -124,7 +124,7 @@ def _explained(base: Floats, values: Floats, more: Floats, weights: Floats) -> f
         return 1.0
     if after <= ROUNDING * scale:
         return 0.0
-    return float(special.fdtrc(extra, free, (before - after) / extra / (after / free)))
+    return float(special.fdtrc(extra, free, max(before - after, 0.0) / extra / (after / free)))
 
 
 @in_float64

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from performative.errors import StudyError
 from performative.numerics.arrays import Floats
-from performative.study.records import Arrays, packed, unpacked
+from performative.study.records import Arrays, Packed, packed, unpacked
 
 Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
 """What is known about a method before any data: plain values and arrays, by path."""
@@ -218,9 +218,7 @@ def encoded(event: Event) -> bytes:
 
 def decoded(number: int, body: bytes) -> Event:
     """The event that is stored as `body` at place `number` of the log."""
-    header, arrays = unpacked(body)
-    if header["kind"] not in _DECODERS:
-        raise StudyError(f"event {number} has the unknown kind {header['kind']!r}; was it written by a newer version?")
+    header, arrays = _known(number, body)
     return _DECODERS[header["kind"]](number, header, arrays)
 
 
@@ -235,12 +233,20 @@ class Report(NamedTuple):
 
 def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
     """The part of an event that histories are made of; None if it has none."""
-    header, arrays = unpacked(body)
+    header, arrays = _known(number, body)
     if header["kind"] == Asked.kind:
         return _asked(number, header, arrays)
     if header["kind"] == Observed.kind:
         return Report(number, header["at"], arrays["samples"], arrays["losses"])
     return None
+
+
+def _known(number: int, body: bytes) -> tuple[dict[str, Any], Packed]:
+    """The header and the arrays of an event of a known kind."""
+    header, arrays = unpacked(body)
+    if header["kind"] not in _DECODERS:
+        raise StudyError(f"event {number} has the unknown kind {header['kind']!r}; was it written by a newer version?")
+    return header, arrays
 
 
 def plain(event: Event) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Column:
     def add(self, row: Any) -> None:
         """Add one row."""
         self._added.append(row)
-        if len(self._added) == TOGETHER:  # a row may keep a whole record in memory
+        if len(self._added) == TOGETHER:
             self._grow()
 
     @property
@@ -113,12 +113,12 @@ class Reported:
             "asked": asked.at,
             "told": observed.at,
             "samples": observed.samples.shape[1],
-            "decision": asked.decision,
-            "multipliers": asked.multipliers,
-            "deployed": asked.decisions,
+            "decision": asked.decision.copy(),  # copies, since a view would keep the whole record in memory
+            "multipliers": asked.multipliers.copy(),
+            "deployed": asked.decisions.copy(),
             "slack": -asked.constraint_values,
             "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
-            "loss": observed.losses,
+            "loss": observed.losses.copy(),
         }
         for name, value in values.items():
             self.columns[name].add(value)

@@ -109,7 +109,8 @@ def _computed(program: Program, *given: Any) -> Any:
     try:
         found = program(*given)
     except jax.errors.JAXTypeError:
-        found = program.function(*given)
+        with jax.disable_jit():
+            found = program.function(*given)
     return jax.tree.map(np.asarray, found)
 
 
@@ -121,12 +122,12 @@ def _begun_there(method: Method) -> tuple[Array, Array]:
 
 @Program
 def _values_there(problem: Problem, decisions: Array) -> Array:
-    return jax.vmap(problem.g)(decisions)
+    return jax.lax.map(problem.g, decisions)
 
 
 @Program
 def _losses_there(problem: Problem, decisions: Array, samples: Array) -> Array:
-    return jax.vmap(jax.vmap(problem.loss, (None, 0)), (0, None))(decisions, samples)
+    return jax.lax.map(lambda theta: jax.lax.map(lambda z: problem.loss(theta, z), samples), decisions)
 
 
 @in_float64

@@ -59,6 +59,7 @@ class Study:
         self._lock = threading.RLock()
         self._session = Session(log, worker, lambda log: _described(log, name))
         self._progress: Progress | None = None
+        self._shown: tuple[int, Status] | None = None
 
     @classmethod
     def create(
@@ -265,9 +266,16 @@ class Study:
         from performative.study.status import Progress
 
         state, log = self.state, self._session.log
+        if self._shown is not None and self._shown[0] == log.count:
+            return self._shown[1]
         if self._progress is None:
             self._progress = Progress(self.name, self.method, log.dimension, self.constraint_names)
-        return self._progress.status(state, self._session.position.pending, log.reported)
+        try:
+            self._shown = log.count, self._progress.status(state, self._session.position.pending, log.reported)
+            return self._shown[1]
+        except BaseException:  # what was read in part is read again
+            self._progress = None
+            raise
 
     @one_at_a_time
     def why(self) -> Explanation | None:
