@@ -23,7 +23,7 @@ HEAD = """# How fast it is
 
 Every target beside what it is measured against, in the same run: `make bench`, or `python -m benchmarks GROUP` for one table,
 prints these lines, stores them in `benchmarks/results.json` and writes this page. Ratios are of the least of several runs, taken
-in turn. A lane is one method at one sensitivity at one realization.
+in turn; cycles a second are over all of them. A lane is one method at one sensitivity at one realization.
 """
 
 

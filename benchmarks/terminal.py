@@ -5,6 +5,7 @@ Every time is the least of several, taken in turn with that of the import, so th
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -159,17 +160,18 @@ COMPARISON = ("compare", "gaussian-mean", "--methods", "safe-apda,apda", "--depl
 
 def comparisons(directory: Path, cache: Path) -> Iterator[Row]:
     """A comparison that compiles all it needs, and the same again."""
-    importing = command("-c", "import jax", cache=cache)
-    importing()
-    cold, warm = [], []
-    for turn in range(2):
-        new = directory / f"cache-{turn}"
-        compare = command(*COMPARISON, "--out", str(directory / "compared"), cache=new)
-        cold.append(compare())
-        warm += [compare(), compare()]
-    least = min(importing() for _ in range(TIMES))
-    yield at_most("a comparison of two methods against `import jax`, nothing compiled before", min(cold) / least, 15)
-    yield at_most("the same, compiled before", min(warm) / least, 5)
+    out = "--out", str(directory / "compared")
+    warm, caches = command(*COMPARISON, *out, cache=cache), itertools.count()
+    warm()
+    calls = {
+        "import": command("-c", "import jax", cache=cache),
+        "cold": lambda: command(*COMPARISON, *out, cache=directory / f"cache-{next(caches)}")(),
+        "warm": warm,
+    }
+    spent = in_turn(calls, 3)
+    claim = "a comparison of two methods against `import jax`"
+    yield at_most(f"{claim}, nothing compiled before", spent["cold"] / spent["import"], 15)
+    yield at_most("the same, compiled before", spent["warm"] / spent["import"], 5)
 
 
 def rows() -> Iterator[Row]:
