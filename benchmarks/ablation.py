@@ -60,6 +60,7 @@ PARTS = {
     "fading of far deployments": Part({"CURVED": 0.0}),
     "what a line may be off": Part({"STRAIGHTEST": 0.0}),
     "probes": Part(options={"exploration": 1e-9}),
+    "that what holds θ is stiff": Part({"STIFF": 0.0}),
     "the price of probes": Part(options={"exploration": 1e6}),
     "the least curvature": Part({"FLATTEST": 1e-6}),
     "the budget": Part(options={"loss_budget": None}),

@@ -30,6 +30,8 @@ PESSIMISM = 0.6
 """How many standard errors a step must be worth, where there are many directions to choose from: see `pessimism`."""
 NEAR = 0.003
 """Steps shorter than this share of the range are too short to need evidence."""
+ROUNDING = 1e-9
+"""What is less than this share of the range is rounding."""
 FIRST_RADIUS = 0.12
 """The first trust region: how far θ may move in one plan, as a share of the range."""
 SURELY, BENT = 2.0, 1.5
@@ -43,6 +45,9 @@ FLATTEST = 0.3
 """The least curvature that is believed, as a share of that which the prior expects."""
 STRAIGHT = 1e-3
 """The same where the prior expects none, as a share of the slope."""
+STIFF = 3.0
+"""How much more the loss is taken to bend across what holds θ, in multiples of its largest curvature: what is not known there
+costs little as long as θ stays, and to learn it costs most."""
 WIDTH = 0.05
 """How far apart gradients are compared to get the curvature of a loss that is not quadratic, as a share of the first range."""
 
@@ -59,10 +64,10 @@ def pessimism(dimension: int) -> float:
 class Model(NamedTuple):
     """The predicted risk around θ, in units of the widths.
 
-    `hessian` is convex, `root` a square root of the inverse of a Hessian no flatter than is believed, rrᵀ = H⁻¹, and `unroot` its
-    inverse; `slope` (k,) is how the risk changes with the data, `known` what is known of the effect, and `center` the mean of all
-    decisions. `error` is the standard error of the mean loss of a deployment by the noise within deployments alone, without the
-    misfit, and `here` what is predicted at θ.
+    `hessian` is convex, `root` a square root of the inverse of a Hessian no flatter than is believed and stiff across what holds
+    θ, rrᵀ = H⁻¹, and `unroot` its inverse; `slope` (k,) is how the risk changes with the data, `known` what is known of the
+    effect, and `center` the mean of all decisions. `error` is the standard error of the mean loss of a deployment by the noise
+    within deployments alone, without the misfit, and `here` what is predicted at θ.
     """
 
     theta: Array
@@ -96,25 +101,33 @@ class Model(NamedTuple):
             steps = jnp.diag(WIDTH * prior.first)
             hessian = jax.vmap(lambda step: gradient(theta + step) - gradient(theta - step))(steps)
             hessian = hessian / (2.0 * WIDTH * prior.first[:, None])
+        slopes = gradient(theta) * widths
         if problem.constraint_names:
             hessian = hessian + jax.hessian(lambda x: jnp.sum(multipliers * problem.g(x)))(theta)
+            rows = jax.jacrev(problem.g)(theta) * widths
+            normals = holding(rows, multipliers)
+            held = normals.T @ normals + held_by_set(problem, theta, slopes + rows.T @ multipliers, widths)
+        else:
+            held = held_by_set(problem, theta, slopes, widths)
         hessian = 0.5 * (hessian + hessian.T) * widths[:, None] * widths
         # Behind the fit, and before what a structured effect inverts: see `numerics.cholesky`.
         hessian, _ = lax.optimization_barrier((hessian, fit.misfit))
         values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(hessian), hessian, 0.0))
-        slopes = gradient(theta) * widths
         least = jnp.maximum(FLATTEST * prior.bend, STRAIGHT * jnp.max(jnp.abs(slopes)))
-        flattest = jnp.maximum(least, 1e-300)
-        bends = jnp.sqrt(jnp.maximum(values, flattest))
+        flattest = jnp.maximum(jnp.maximum(least, ROUNDING * values[-1]), 1e-300)
+        top = jnp.maximum(values[-1], flattest)
+        believed = (vectors * jnp.maximum(values, flattest)) @ vectors.T + STIFF * top * held
+        lower = lax.linalg.cholesky(believed)
+        convex, lower = lax.optimization_barrier(((vectors * jnp.maximum(values, 0.0)) @ vectors.T, lower))
         here = prediction.at(belief, belief.effect, theta)
         shape = prediction.gradient_variance(belief, belief.effect, theta)
         return Model(
             theta=theta,
             gradient=slopes,
-            hessian=(vectors * jnp.maximum(values, 0.0)) @ vectors.T,
-            root=vectors / bends,
-            unroot=(vectors * bends).T,
-            top=jnp.maximum(values[-1], flattest),
+            hessian=convex,
+            root=lax.linalg.triangular_solve(lower, jnp.eye(problem.d), left_side=True, lower=True).T,
+            unroot=lower.T,
+            top=top,
             slope=here.slope,
             known=known,
             unsure=known.total(here.slope) + fit.misfit * shape * widths[:, None] * widths,
@@ -122,6 +135,23 @@ class Model(NamedTuple):
             error=mean_loss_error(prediction, fit, theta, here, samples) / jnp.sqrt(fit.misfit),
             here=here,
         )
+
+
+def holding(rows: Array, multipliers: Array) -> Array:
+    """The unit normals (m, d) of the constraints that hold θ, of the slopes of all; 0 for the others."""
+    rows = rows / jnp.sqrt(jnp.maximum(jnp.sum(rows * rows, axis=1, keepdims=True), 1e-300))
+    return jnp.where((multipliers > 0.0)[:, None] & jnp.isfinite(rows), rows, 0.0)
+
+
+def held_by_set(problem: Problem, theta: Array, slope: Array, widths: Array) -> Array:
+    """Σ nnᵀ (d, d) over the unit normals n along which Θ holds θ: a short way down the `slope` leads out of it."""
+    down = theta - NEAR * widths * slope / jnp.maximum(jnp.max(jnp.abs(slope)), 1e-300)
+    out = (down - problem.decisions.project(down)) / widths
+    if separable(problem.decisions):
+        return jnp.diag(jnp.where(jnp.abs(out) > ROUNDING, 1.0, 0.0))
+    length = jnp.sqrt(jnp.sum(out * out))
+    normal = jnp.where(length > ROUNDING, out / jnp.maximum(length, ROUNDING), 0.0)
+    return normal[:, None] * normal
 
 
 def mean_loss_error(prediction: Prediction, fit: Fit, theta: Array, there: Outlook, samples: int) -> Array:

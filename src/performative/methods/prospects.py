@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from performative.methods.planning import Model, Planner
+from performative.methods.planning import Model, Planner, holding
 from performative.numerics import cholesky
 from performative.problem import Problem
 from performative.safety import PreparedSafety
@@ -102,13 +102,12 @@ class Prospects(NamedTuple):
 
     def _along(self, rows: Array, directions: Array) -> Array:
         """The directions (n, d) without their parts across the constraints that hold θ, whose price is of first order."""
-        rows = rows / jnp.sqrt(jnp.maximum(jnp.sum(rows * rows, axis=1, keepdims=True), 1e-300))
-        holding = jnp.where((self.multipliers > 0.0)[:, None] & jnp.isfinite(rows), rows, 0.0)
+        normals = holding(rows, self.multipliers)
         m, d = rows.shape
         if m > d:  # the same by the smaller of two matrices
-            return directions @ (EDGE * cholesky.eliminated(holding.T @ holding + EDGE * jnp.eye(d)))
-        gram = holding @ holding.T + EDGE * jnp.eye(m)
-        return directions - (directions @ holding.T) @ cholesky.eliminated(gram) @ holding
+            return directions @ (EDGE * cholesky.eliminated(normals.T @ normals + EDGE * jnp.eye(d)))
+        gram = normals @ normals.T + EDGE * jnp.eye(m)
+        return directions - (directions @ normals.T) @ cholesky.eliminated(gram) @ normals
 
     def _tried(self, steps: Array) -> tuple[Array, Array, Array]:
         """The safe decisions (n, d) that steps in widths lead to, their worths and their prices."""
