@@ -53,6 +53,15 @@ def test_workers_do_not_change_a_bit(small, reference):
     )
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_few_realizations_are_two_batches_of_one_size_whatever_the_workers(small, reference, workers):
+    """Five are three and three; the sixth is computed, since one program serves both batches, and left out."""
+    problem, world, effect = small
+    five = pf.simulate(methods(problem, effect), world, rounds=60, realizations=5, seed=3, workers=workers)
+    assert five.attrs["batch"] == 3
+    assert_identical(five, reference.isel(realization=slice(5)))
+
+
 def test_order_of_methods_does_not_change_a_bit(small, reference):
     problem, world, effect = small
     shuffled = dict(reversed(methods(problem, effect).items()))

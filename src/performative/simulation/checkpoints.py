@@ -31,7 +31,7 @@ def fingerprint(job: Job) -> str:
     """A digest of everything the result of a job depends on, except the machine."""
     described = [describe([world.methods, world.environment, world.truth]) for row in job.worlds for world in row]
     sums = [field.name for field in dataclasses.fields(Tally)]
-    whole = [__version__, jax.__version__, sums, described, list(job.realizations), job.seed, job.rounds]
+    whole = [__version__, jax.__version__, sums, described, list(job.lanes), job.asked, job.seed, job.rounds]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
 

@@ -137,7 +137,7 @@ def to_dataset(cast: Cast, jobs: Sequence[Job], pieces: Sequence[Piece]) -> xr.D
 
     world, labels = jobs[0].worlds[0][0], cast.variants()
     names, rounds = list(world.methods), jobs[0].rounds[: len(pieces[0])]
-    realizations = sum(len(job.realizations) for job, _ in zip(jobs, pieces, strict=False))
+    realizations = sum(job.asked for job, _ in zip(jobs, pieces, strict=False))
     variables: dict[str, Any] = {}
     for variable in pieces[0][0][names[0]]:
         extra = _DIMENSIONS.get(variable, ())

@@ -53,7 +53,7 @@ def run_job(job: Job, advance: Callable[[int], None] | None = None) -> Piece:
 
 def _run(job: Job, report: Callable[[int], None]) -> Piece:
     """The batch, in float64."""
-    batch = Batch(job.worlds, job.realizations, job.seed)
+    batch = Batch(job.worlds, job.lanes, job.seed)
     recorded = resume(job, batch)
     report(batch.round - 1)
     saved = time.monotonic()
@@ -66,7 +66,7 @@ def _run(job: Job, report: Callable[[int], None]) -> Piece:
                 if time.monotonic() - saved > SAVE_EVERY:
                     save(job, batch, recorded)
                     saved = time.monotonic()
-            recorded.append(batch.snapshot())
+            recorded.append(jax.tree.map(lambda values: values[..., : job.asked], batch.snapshot()))
     finally:  # done, or interrupted
         save(job, batch, recorded)
         for world in (world for row in job.worlds for world in row):

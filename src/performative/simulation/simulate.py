@@ -18,7 +18,7 @@ from performative.provenance import describe
 from performative.simulation.checkpoints import finished_so_far
 from performative.simulation.dataset import recorded_rounds, to_dataset
 from performative.simulation.failures import report_failures
-from performative.simulation.jobs import LANES, Job, make_jobs
+from performative.simulation.jobs import Job, batch_size, make_jobs
 from performative.simulation.processes import check_cluster
 from performative.simulation.runner import run_jobs
 from performative.simulation.truths import Measures, samples_per_round
@@ -53,7 +53,7 @@ def simulate(
     samples: int | None = None,
     workers: int = 1,
     cluster: str | None = None,
-    batch: int = LANES,
+    batch: int | None = None,
     chunk: int | None = None,
     progress: bool | None = None,
     checkpoint: str | Path | None = None,
@@ -81,7 +81,8 @@ def simulate(
             all rounds, at most 1000 and at least 2 in one round.
         workers: processes that share the batches of realizations. The result does not depend on it.
         cluster: `dask://host:port` or `ray://host:port`, to run the batches there instead of in processes here.
-        batch: realizations in one batch. Another number changes results by rounding (up to 1e-10).
+        batch: realizations in one batch; by default half of all, at most 50. Another number changes results by rounding (up to
+            1e-10).
         chunk: the most rounds in one compiled call; results do not depend on it.
         progress: show a progress bar; by default if standard error is a terminal.
         checkpoint: a directory to keep the run in on the way. The same call resumes an interrupted run and ends with the
@@ -141,7 +142,7 @@ def run(
     samples: int | None = None,
     workers: int = 1,
     cluster: str | None = None,
-    batch: int = LANES,
+    batch: int | None = None,
     chunk: int | None = None,
     progress: bool | None = None,
     checkpoint: str | Path | None = None,
@@ -149,7 +150,9 @@ def run(
 ) -> xr.Dataset:
     """`simulate` for a whole cast; without `provenance`, the attributes do not describe it."""
     rounds, seed = whole("rounds", rounds, 1), whole("seed", seed, 0, MOST_SEED)
-    batch, workers = whole("batch", batch, 1), whole("workers", workers, 1)
+    workers = whole("workers", workers, 1)
+    if batch is not None:
+        batch = whole("batch", batch, 1)
     if chunk is not None:
         chunk = whole("chunk", chunk, 1)
     if cluster is not None:
@@ -160,6 +163,7 @@ def run(
     samples = samples_per_round(rounds) if samples is None else whole("samples", samples, 2)
     worlds = make_worlds(cast, Measures(recorded, samples, outside))
     realizations = realizations or len(worlds)
+    batch = batch_size(realizations) if batch is None else batch
     directory = None if checkpoint is None else Path(checkpoint)
     if directory is not None and any(_forgets(world.environment) for row in worlds for world in row):
         raise ValueError("a HostWorld with a memory cannot be resumed; leave out `checkpoint`")
