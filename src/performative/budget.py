@@ -11,9 +11,10 @@ from performative.validation import positive
 
 FIRST = 30.0
 """The budget is for so many deployments; it grows like the square root of their number afterward."""
-SURE = 2.5
-"""Standard errors above an estimate that bound it, in all rounds and for the decision that looks best, with about 95 %."""
-FEW = 2.0
+SURE, ALONE = 2.5, 0.2
+"""Standard errors above an estimate that bound it, in all rounds and for the decision that looks best, with about 95 %, and how
+many more in one dimension: in several, shared by their number, bounds already allow for a prior that is wrong in all of them."""
+FEW = 4.0
 """Standard errors from n numbers are themselves estimates: they are stretched by 1 + FEW/n, much as Student's quantiles are."""
 NOTHING, HOPED = 0.01, 0.5
 """A start stakes next to nothing if it loses and earns less than this share of what the first plan expects to gain; and which
@@ -118,9 +119,9 @@ class Budget:
         unlimited = multiple is None or (np.ndim(multiple) == 0 and multiple == np.inf)
         assign(self, multiple=np.float64(np.inf if unlimited else positive("loss_budget", multiple)))
 
-    def sure(self, numbers: Array) -> Array:
+    def sure(self, numbers: Array, dimension: int) -> Array:
         """How many standard errors bound an estimate, if they come from so many independent numbers."""
-        return SURE * (1.0 + FEW / jnp.maximum(numbers - 1.0, 0.5))
+        return (SURE + ALONE / dimension) * (1.0 + FEW / jnp.maximum(numbers - 1.0, 0.5))
 
     def allowance(self, ledger: Ledger, rounds: Array) -> Array:
         """How much may be lost in all by this round, in the unit of the loss."""

@@ -6,14 +6,12 @@ import numpy as np
 
 import performative as pf
 from performative.losses import Revenue
-from performative.methods.planning import STIFF, Model, held_by_set, holding
+from performative.methods.planning import STIFF, Model, held_by_set, holding, touching
 from performative.numerics.precision import in_float64
 
 
 def along(decisions, theta, slope, widths=(1.0, 1.0)):
-    problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), decisions)
-    theta, slope, widths = (jnp.asarray(part, jnp.float64) for part in (theta, slope, widths))
-    return np.asarray(held_by_set(problem, theta, slope, widths))
+    return np.asarray(held_by_set(decisions, *(jnp.asarray(part, jnp.float64) for part in (theta, slope, widths))))
 
 
 @in_float64
@@ -31,6 +29,32 @@ def test_a_ball_holds_along_its_radius():
     theta = np.array([0.6, 0.8])
     np.testing.assert_allclose(along(pf.Ball(1.0), theta, -theta), np.outer(theta, theta), atol=1e-12)
     np.testing.assert_allclose(along(pf.Ball(1.0), theta, theta), np.zeros((2, 2)), atol=1e-12)
+
+
+@in_float64
+def test_a_normal_is_that_of_the_same_set_as_a_constraint():
+    """In widths W a side with the normal a has the normal Wa, like the rows of a constraint."""
+    widths, theta = np.array([10.0, 4.0]), np.array([6.0, 4.0])
+    expected = widths / np.linalg.norm(widths)
+    held = along(pf.sets.HalfSpace([1.0, 1.0], 10.0), theta, -widths, widths)
+    np.testing.assert_allclose(held, np.outer(expected, expected), atol=1e-12)
+
+
+@in_float64
+def test_each_part_of_a_product_holds_on_its_own():
+    both = pf.Product([pf.Box([0.0, 0.0], [1.0, 1.0]), pf.Ball(1.0)], sizes=[2, 2])
+    held = along(both, [1.0, 1.0, 0.6, 0.8], [-1.0, -1.0, -0.6, -0.8], [1.0] * 4)
+    radial = np.outer([0.6, 0.8], [0.6, 0.8])
+    np.testing.assert_allclose(held, np.block([[np.eye(2), np.zeros((2, 2))], [np.zeros((2, 2)), radial]]), atol=1e-12)
+
+
+@in_float64
+def test_a_constraint_that_theta_does_not_touch_does_not_hold_it():
+    """Its multiplier is that of another decision: the budget has put the start in its place."""
+    values, rows, multipliers = (
+        jnp.asarray(part) for part in ([-1.0, -1e-9, -1e-3], [[3.0, 4.0]] * 3, [1.0, 2.0, 0.0])
+    )
+    np.testing.assert_array_equal(touching(values, rows, multipliers), [0.0, 2.0, 0.0])
 
 
 @in_float64

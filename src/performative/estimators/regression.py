@@ -294,7 +294,10 @@ class LeastSquares:
         `bent` (k,) is the variance that curvature may add to that of a sample's noise: no line is more exact than the world is
         straight. `rivals` are other priors that compete with this one, for an effect that is not structured.
         """
-        moments, noise = belief.moments, jnp.maximum(belief.noise + bent, SMALLEST)
+        moments = belief.moments
+        # A datum that was always the same had no noise until now: what it shows first is not taken to be exact.
+        first = noise_of(jnp.diag(belief.spread), belief.freedom - 1.0, belief.size)
+        noise = jnp.maximum(jnp.where(belief.noise > 0, belief.noise, first) + bent, SMALLEST)
         clean = self.cleaned(belief)
         signs = None if self.signs is None else self.given(self.signs, belief, variances.shape)
         if signs is not None:

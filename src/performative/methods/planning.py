@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from performative.estimators.known import Numbers, Rows
@@ -24,7 +25,7 @@ from performative.methods.stakes import Stakes
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.safety import PreparedSafety
-from performative.sets import separable
+from performative.sets import DecisionSet, Product, separable
 
 PESSIMISM = 0.6
 """How many standard errors a step must be worth, where there are many directions to choose from: see `pessimism`."""
@@ -105,10 +106,10 @@ class Model(NamedTuple):
         if problem.constraint_names:
             hessian = hessian + jax.hessian(lambda x: jnp.sum(multipliers * problem.g(x)))(theta)
             rows = jax.jacrev(problem.g)(theta) * widths
-            normals = holding(rows, multipliers)
-            held = normals.T @ normals + held_by_set(problem, theta, slopes + rows.T @ multipliers, widths)
+            normals = holding(rows, touching(problem.g(theta), rows, multipliers))
+            held = normals.T @ normals + held_by_set(problem.decisions, theta, slopes + rows.T @ multipliers, widths)
         else:
-            held = held_by_set(problem, theta, slopes, widths)
+            held = held_by_set(problem.decisions, theta, slopes, widths)
         hessian = 0.5 * (hessian + hessian.T) * widths[:, None] * widths
         # Behind the fit, and before what a structured effect inverts: see `numerics.cholesky`.
         hessian, _ = lax.optimization_barrier((hessian, fit.misfit))
@@ -137,20 +138,40 @@ class Model(NamedTuple):
         )
 
 
+def touching(values: Array, rows: Array, multipliers: Array) -> Array:
+    """The multipliers of constraints that θ touches, of their values g and slopes (m, d) in widths; 0 for the others.
+
+    A multiplier belongs to the θ that was planned; the budget may have put another in its place.
+    """
+    near = -values <= NEAR * jnp.sqrt(jnp.sum(rows * rows, axis=1))
+    return jnp.where(near, multipliers, 0.0)
+
+
 def holding(rows: Array, multipliers: Array) -> Array:
     """The unit normals (m, d) of the constraints that hold θ, of the slopes of all; 0 for the others."""
     rows = rows / jnp.sqrt(jnp.maximum(jnp.sum(rows * rows, axis=1, keepdims=True), 1e-300))
     return jnp.where((multipliers > 0.0)[:, None] & jnp.isfinite(rows), rows, 0.0)
 
 
-def held_by_set(problem: Problem, theta: Array, slope: Array, widths: Array) -> Array:
-    """Σ nnᵀ (d, d) over the unit normals n along which Θ holds θ: a short way down the `slope` leads out of it."""
+def held_by_set(decisions: DecisionSet, theta: Array, slope: Array, widths: Array) -> Array:
+    """Σ nnᵀ (d, d) over unit normals n along which Θ holds θ: a short way down the `slope` leads out of it.
+
+    Where coordinates have no range of their own, it is the one normal that leads back.
+    """
     down = theta - NEAR * widths * slope / jnp.maximum(jnp.max(jnp.abs(slope)), 1e-300)
-    out = (down - problem.decisions.project(down)) / widths
-    if separable(problem.decisions):
-        return jnp.diag(jnp.where(jnp.abs(out) > ROUNDING, 1.0, 0.0))
-    length = jnp.sqrt(jnp.sum(out * out))
-    normal = jnp.where(length > ROUNDING, out / jnp.maximum(length, ROUNDING), 0.0)
+    out = down - decisions.project(down)
+    outside = jnp.abs(out) > ROUNDING * widths
+    if separable(decisions):
+        return jnp.diag(jnp.where(outside, 1.0, 0.0))
+    if isinstance(decisions, Product):
+        ends = np.cumsum([part.dimension for part in decisions.parts])[:-1]
+        pieces = (jnp.split(each, ends) for each in (theta, slope, widths))
+        return jax.scipy.linalg.block_diag(
+            *(held_by_set(part, *piece) for part, *piece in zip(decisions.parts, *pieces, strict=True))
+        )
+    normal = out * widths
+    length = jnp.sqrt(jnp.sum(normal * normal))
+    normal = jnp.where(jnp.any(outside), normal / jnp.maximum(length, 1e-300), 0.0)
     return normal[:, None] * normal
 
 
@@ -232,7 +253,7 @@ class Nearby(NamedTuple):
 
 @pytree()
 class Planner:
-    """Steps and probes in units of the `widths` of the range; see the module."""
+    """Steps in units of the `widths` of the range, see the module; `exploration` is a factor on the worth of probes."""
 
     widths: Array
     exploration: Array

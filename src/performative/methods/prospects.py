@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from performative.methods.planning import Model, Planner, holding
+from performative.methods.planning import Model, Planner, holding, touching
 from performative.numerics import cholesky
 from performative.problem import Problem
 from performative.safety import PreparedSafety
@@ -32,13 +32,17 @@ SHORT, WIDE, LONG = 0.015, 0.1, 0.25
 
 
 class Prospects(NamedTuple):
-    """What probes around θ bring: `taught` (of a decision from the center, in widths) is what one takes off tr(H⁻¹V)."""
+    """What probes around θ bring: `taught` (of a decision from the center, in widths) is what one takes off tr(H⁻¹V).
+
+    `rows` (m, d) are the slopes of the constraints in widths, and `multipliers` those of the ones that θ touches.
+    """
 
     problem: Problem
     safety: PreparedSafety
     planner: Planner
     model: Model
     theta: Array
+    rows: Array
     multipliers: Array
     horizon: Array
     slope: Array
@@ -57,7 +61,9 @@ class Prospects(NamedTuple):
         """Around θ, which λ belongs to, over a horizon of so many deployments."""
         slope = model.gradient + model.hessian @ ((theta - model.theta) / planner.widths)
         taught = model.known.teaching(model.slope, model.root, model.unroot)
-        return Prospects(problem, safety, planner, model, theta, multipliers, horizon, slope, taught)
+        rows = jax.jacrev(problem.g)(theta) * planner.widths
+        multipliers = touching(problem.g(theta), rows, multipliers)
+        return Prospects(problem, safety, planner, model, theta, rows, multipliers, horizon, slope, taught)
 
     def judged(self, x: Array) -> tuple[Array, Array]:
         """What a probe x is worth, and its price."""
@@ -91,19 +97,18 @@ class Prospects(NamedTuple):
 
     def _signs(self, longest: Array, first: Array) -> Array:
         """Directions (n, d) to try: signs that climb worth minus price, and signs along what holds θ, both ways."""
-        rows = jax.jacrev(self.problem.g)(self.theta) * self.planner.widths
         # Constraints that hold θ take the slope off its price; they would lead all signs across them.
-        held = rows.T @ self.multipliers
+        held = self.rows.T @ self.multipliers
         climb = jax.vmap(jax.grad(lambda u: jnp.subtract(*self._judged(u)) - held @ u))
         signs = lax.fori_loop(0, CLIMBS, lambda _, signs: jnp.where(climb(longest * signs) > 0, 1.0, -1.0), first)
         if self.multipliers.shape[0]:
-            signs = jnp.concatenate([signs, self._along(rows, jnp.concatenate([signs, first]))])
+            signs = jnp.concatenate([signs, self._along(jnp.concatenate([signs, first]))])
         return jnp.concatenate([signs, -signs])
 
-    def _along(self, rows: Array, directions: Array) -> Array:
+    def _along(self, directions: Array) -> Array:
         """The directions (n, d) without their parts across the constraints that hold θ, whose price is of first order."""
-        normals = holding(rows, self.multipliers)
-        m, d = rows.shape
+        normals = holding(self.rows, self.multipliers)
+        m, d = normals.shape
         if m > d:  # the same by the smaller of two matrices
             return directions @ (EDGE * cholesky.eliminated(normals.T @ normals + EDGE * jnp.eye(d)))
         gram = normals @ normals.T + EDGE * jnp.eye(m)
@@ -117,4 +122,5 @@ class Prospects(NamedTuple):
         ends = self.theta + self.planner.widths * steps
         safe = jax.vmap(lambda x: pull(self.problem, self.problem.decisions.project(x)))(ends)
         worths, prices = jax.vmap(self.judged)(safe)
-        return safe, jnp.where(jnp.isfinite(worths - prices), worths, -jnp.inf), prices
+        good = jnp.isfinite(worths - prices)  # or else a probe is not worth its price, whatever either would be
+        return safe, jnp.where(good, worths, 0.0), jnp.where(good, prices, jnp.inf)

@@ -49,6 +49,8 @@ SOON, AGAIN, LATE = 0.5, 1.5, 8.0 * EVERY
 """Over how many rounds to come a probe pays, as a multiple of those behind: SOON at first (1 in one dimension, where that costs
 little and shows a reaction that bends), and t/LATE later, up to AGAIN. Where what is known grows like √t, 2 loses least if worths
 are exact, and 1 and 4 lose 6 % more."""
+ENOUGH = 5.0
+"""From how many samples on the start is left: fewer do not say how large data are, which the prior and the budget rest on."""
 CLOSE = 1e-4
 """The share of the range within which a decision is said to lie at a bound."""
 REMEMBERED = 4.0
@@ -318,7 +320,7 @@ class SafePrimalDual:
         stakes = Stakes.of(self.prediction, fit, jnp.asarray(self.start))
         theta, lam, limited = planner.step(problem, self.safety, model, now, state.multipliers, state.radius)
         mean = stakes.curved(state.ledger.mean)(state.ledger.mean)
-        bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom)
+        bent, sure = model.hessian / (widths[:, None] * widths), self.budget.sure(belief.freedom, problem.d)
         ledger = state.ledger.promised(-stakes.over_start(theta).value)
         spent, refuted = ledger.spent(model.error, mean.value, mean.largest, bent, sure)
         # What is surely better than the start is affordable even where the budget is spent: it earns some of it back. Once losses
@@ -328,7 +330,8 @@ class SafePrimalDual:
         rounds = jnp.where(state.round < EVERY, 1, self.apart(state.round)).astype(jnp.float64)  # until the next plan
         limits = Limits(left / rounds, sure, lambda x: jnp.all(problem.g(x) <= 0.0))
         reach = limits.reach(stakes.start, theta, stakes.curved(theta))
-        wanted = reach.whole.value + pessimism(problem.d) * reach.whole.error < 0.0  # or else the start
+        enough = belief.count >= ENOUGH
+        wanted = enough & (reach.whole.value + pessimism(problem.d) * reach.whole.error < 0.0)  # or else the start
         theta = jnp.where(wanted, reach.decision, stakes.start)
         bound = jnp.where(wanted, jnp.maximum(reach.bound, 0.0), 0.0)
         around = Around(planner, model, stakes, limits._replace(left=left), theta, lam, bound, rounds)
@@ -340,7 +343,7 @@ class SafePrimalDual:
             belief=belief,
             ledger=ledger,
             prior=state.prior.grown(self.learner, belief, fit.known),
-            probes=probing.decisions,
+            probes=jnp.where(enough, probing.decisions, stakes.start),
             repeats=probing.repeats.astype(state.repeats.dtype),
             explored=probing.explored,
             reasons=Reasons(
