@@ -2,17 +2,20 @@
 
 On the data of the first week alone, raising every price seems to gain: buyers have not been seen to leave. Here they do. Twenty
 markets of each kind of demand, five products and 50 store-days a week, with budgets of one week's profit (the default), a fifth
-and a twentieth of it.
+and a twentieth of it. A last table counts how often one price exceeds its budget with few samples; `--one` prints it alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 
 import numpy as np
+from scipy.stats import norm
 
 import performative as pf
 from benchmarks.markets import CAP, COSTS, STORE_DAYS, TODAY, Floats, Live, Markets, play
+from performative.losses import Revenue
 
 KINDS = {
     "linear, today's prices are right": ("linear", (1.0, 1.0)),
@@ -26,6 +29,8 @@ KINDS = {
 """Forms of demand, and how steep it is: see `Steep.units`."""
 BUDGETS = (1.0, 0.2, 0.05)
 COUNT, WEEKS = 20, 30
+ONE, ONE_WEEKS = 200, 60
+"""How many runs of one price, and how long they are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +57,39 @@ class Steep(Markets):
         return np.maximum(units * (1.0 - steepness * moved / (self.today - self.costs)), 0.01)
 
 
-def main() -> None:
+def one_price(steepness: float, samples: int, budget: float) -> tuple[int, float]:
+    """In how many runs of one price the budget was ever exceeded, and how many budgets were ever lost at most.
+
+    Two units are sold at today's price of two, with noise of sd 1, and `steepness` fewer for each unit that it is raised. With a
+    steepness of one today's price is right, with two it is too high by a quarter.
+    """
+    problem = pf.Problem(Revenue(), pf.Box([0.0], [5.0]))
+    policy = Live(pf.safe_apda(problem, start=[2.0], samples=samples, loss_budget=budget), ONE, 0)
+    random, lost = np.random.default_rng(0), np.zeros((ONE_WEEKS, ONE))
+    for week in range(ONE_WEEKS):
+        price = policy.ask()
+        mean = 2.0 - steepness * (price - 2.0)
+        lost[week] = 4.0 - (price * mean)[:, 0]
+        policy.tell(price, mean[:, None] + random.normal(size=(ONE, samples, 1)))
+    week_at_start = 2.0 * (2.0 * (2.0 * norm.cdf(2.0) - 1.0) + 2.0 * norm.pdf(2.0))  # E|θz| at θ = 2, z ∼ N(2, 1)
+    allowed = budget * week_at_start * np.sqrt(np.maximum(np.arange(1, ONE_WEEKS + 1), 30.0) / 30.0)
+    share = (np.cumsum(lost, axis=0) / allowed[:, None]).max(axis=0)
+    return int(np.sum(share > 1.0)), float(share.max())
+
+
+def one_price_table() -> None:
+    """Print how often the budget is exceeded with one price."""
+    print(f"\none price, {ONE_WEEKS} weeks: over budget, of {ONE} runs (the most that was lost, in budgets)\n")
+    print("| samples a week, budget | today's price is right | a little too high | too high by a quarter |")
+    print("|---|---|---|---|")
+    for samples in (1, 5, STORE_DAYS):
+        for budget in BUDGETS[:2]:
+            counts = (one_price(steepness, samples, budget) for steepness in (1.0, 1.5, 2.0))
+            cells = " | ".join(f"{count} ({most:.1f})" for count, most in counts)
+            print(f"| {samples}, {budget:g} | {cells} |", flush=True)
+
+
+def markets_tables() -> None:
     """Print a table for each budget."""
     for budget in BUDGETS:
         print(f"\nloss_budget={budget:g}\n")
@@ -68,6 +105,15 @@ def main() -> None:
                 f"| {gains.min():+.0%} | {behind.max():.2f} | {int(np.sum(behind > budget))} of {COUNT} |",
                 flush=True,
             )
+
+
+def main() -> None:
+    """Print all tables, or that of one price alone."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.careful", description=__doc__)
+    parser.add_argument("--one", action="store_true", help="one price alone")
+    if not parser.parse_args().one:
+        markets_tables()
+    one_price_table()
 
 
 if __name__ == "__main__":
