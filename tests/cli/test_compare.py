@@ -20,7 +20,7 @@ def test_the_command_ranks_your_own_method_and_writes_its_files(tmp_path):
     text = (ROOT / "docs" / "compare.md").read_text()
     assert (ROOT / "examples" / "own_method.py").read_text() in text
     (tmp_path / "own_method.py").write_text((ROOT / "examples" / "own_method.py").read_text())
-    assert "performative compare gaussian-mean --methods own_method:SignDescent,rgd" in text
+    assert "PYTHONPATH=. performative compare gaussian-mean --methods own_method:SignDescent,rgd" in text
     options = {
         "--methods": "own_method:SignDescent,rgd",
         "--deployments": "400",
@@ -42,6 +42,7 @@ def test_the_command_ranks_your_own_method_and_writes_its_files(tmp_path):
 
 def test_the_command_says_what_is_wrong_before_it_computes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "file").write_text("")
     (tmp_path / "fails_on_import.py").write_text("nothing_of_this_name")
     refused = CliRunner().invoke(app, ["compare", "spam", "--out", "file"], env={"COLUMNS": "200"})

@@ -1,10 +1,14 @@
 """Studies from a terminal."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas
+import pytest
 import xarray as xr
 from described import SPEC
 from typer.testing import CliRunner
@@ -158,17 +162,103 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     assert "was not created from a description" in run("status", "--store", "own.db", code=1)
 
 
-def test_a_users_loss_by_its_name(tmp_path, monkeypatch):
+OWN = SPEC.replace('type = "revenue"', 'type = "function"\nfunction = "my_losses_here:dear"')
+
+
+def test_a_users_loss_is_imported_from_pythons_path_and_when_that_is_allowed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("my_losses_here.py").write_text(
         "import jax.numpy as jnp\ndef dear(theta, z):\n    return -jnp.sum(theta * z)\n"
     )
-    Path("spec.toml").write_text(
-        SPEC.replace('type = "revenue"', 'type = "function"\nfunction = "my_losses_here:dear"')
+    Path("spec.toml").write_text(OWN)
+    store, path = ("--store", "prices.db"), [*sys.path]
+    refused = run("new", "spec.toml", *store, code=1)
+    assert "`loss.function` names 'my_losses_here:dear', which cannot be imported: ModuleNotFoundError" in refused
+    assert "put `PYTHONPATH=FOLDER` before the command, `PYTHONPATH=.` for the folder you are in" in refused
+    assert sys.path == path
+    with monkeypatch.context() as own:
+        own.syspath_prepend(tmp_path)  # as PYTHONPATH=. does
+        run("new", "spec.toml", *store)
+        asked = json.loads(run("ask", "--json", *store))
+        Path("observed.csv").write_text("a,b\n4.5,4\n")
+        for words in (("tell", "observed.csv", *number(asked)), ("status",), ("verify",)):
+            assert run(*words, *store, code=1) == (
+                "error: study 'eu' needs my_losses_here:dear, code that its file names and that is not run unless you say so: "
+                "if you trust the file, pass `allow_code=True` (`--allow-code` on the command line), or pass the method itself\n"
+            )
+        assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store, "--allow-code")
+        assert "1 deployments reported" in run("status", *store, "--allow-code")
+    sys.modules.pop("my_losses_here")
+    assert "PYTHONPATH=FOLDER" in run("verify", *store, "--allow-code", code=1)
+    assert sys.path == path
+
+
+LOOK = """
+import sys
+from typer.testing import CliRunner
+from performative.cli import app
+
+path, asked = [*sys.path], ("--deployment", 1)
+for words in (
+    ("log",), ("status",), ("ask",), ("why",), ("note", "seen"), ("export",), ("export", "--out", "a.csv"), ("plot",),
+    ("verify",), ("tell", "observed.csv", *asked), ("cancel", "--reason", "no", *asked), ("ask",), ("new", "other.toml")
+):
+    result = CliRunner().invoke(app, ["study", *map(str, words), "--store", "prices.db"])
+    print(words[0], result.exit_code, type(result.exception).__name__)
+print(sys.path == path, "helper" in sys.modules)
+"""
+
+
+def test_nothing_beside_a_store_is_imported(tmp_path, monkeypatch):
+    """A store that somebody sent, with modules beside it that bear the names of one it names and of one the library uses."""
+    home = tmp_path / "theirs"
+    home.mkdir()
+    helper = home / "helper.py"
+    helper.write_text("import jax.numpy as jnp\ndef dear(theta, z):\n    return -jnp.sum(theta * z)\n")
+    (home / "spec.toml").write_text(OWN.replace("my_losses_here", "helper"))
+    with monkeypatch.context() as own:
+        own.syspath_prepend(home)
+        with pf.Study.from_spec(home / "prices.db", home / "spec.toml") as study:
+            study.ask()
+    for name in ("helper", "xarray", "pandas", "matplotlib", "tomllib"):
+        (home / f"{name}.py").write_text(f"open('{name} was run', 'w').close()\nraise SystemExit('{name} was run')\n")
+    (home / "observed.csv").write_text("a,b\n4.5,4\n")
+    (home / "other.toml").write_text(OWN.replace("my_losses_here", "nowhere"))
+    environment = os.environ | {"PYTHONPATH": str(Path(pf.__file__).parent.parent), "COLUMNS": "120"}
+    ran = subprocess.run(  # -P leaves the working directory out, as in the installed command
+        [sys.executable, "-P", "-c", LOOK], cwd=home, env=environment, capture_output=True, text=True, check=False
     )
-    run("new", "spec.toml", "--store", "prices.db")
-    asked = json.loads(run("ask", "--json", "--store", "prices.db"))
-    assert len(asked["decisions"]) == 1
+    assert ran.stdout.splitlines() == [
+        "log 0 NoneType",
+        "status 1 SystemExit",
+        "ask 0 NoneType",
+        "why 0 NoneType",
+        "note 0 NoneType",
+        "export 0 NoneType",
+        "export 0 NoneType",
+        "plot 0 NoneType",
+        "verify 1 SystemExit",
+        "tell 1 SystemExit",
+        "cancel 0 NoneType",
+        "ask 0 NoneType",
+        "new 1 SystemExit",
+        "True False",
+    ], ran.stderr
+    assert [*home.glob("*was run")] == []
+
+
+def test_a_forged_description_names_no_code_that_is_run(tmp_path):
+    """Whatever a forged description calls a function is refused, too."""
+    text = SPEC.replace('type = "box"', 'type = "function"\nfunction = "antigravity:fly"')
+    method = describe(SPEC).method
+    with pf.Study.create(tmp_path / "prices.db", "eu", method, spec=text) as study:
+        study.ask()
+    with (
+        pf.Study.open(tmp_path / "prices.db", "eu") as study,
+        pytest.raises(pf.StudyError, match="needs antigravity:fly, code"),
+    ):
+        study.status()
+    assert "antigravity" not in sys.modules
 
 
 PAST = """

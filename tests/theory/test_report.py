@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from typer.testing import CliRunner
 
@@ -42,6 +44,21 @@ def test_the_command_refuses_what_is_no_problem(tmp_path, text, message):
     if text is not None:
         path.write_text(text)
     with pytest.raises(ValueError, match=message):
+        load(str(path))
+
+
+def test_a_module_beside_a_problem_file_is_found_where_python_looks(tmp_path, monkeypatch):
+    path = tmp_path / "mine.py"
+    path.write_text("from shop_beside import problem\nenvironment = 1\n")
+    (tmp_path / "shop_beside.py").write_text("problem = 1\n")
+    before = [*sys.path]
+    with pytest.raises(
+        ValueError, match=r"No module named 'shop_beside'; .* put `PYTHONPATH=FOLDER` before the command"
+    ):
+        load(str(path))
+    assert sys.path == before
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=r"must define `problem`, a performative\.Problem, but it is 1"):
         load(str(path))
 
 

@@ -26,6 +26,9 @@ Stored = Annotated[Path, typer.Option("--store", help="The file that holds the s
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
 Number = Annotated[int, typer.Option("--deployment", help="The number of the deployment, as printed by `ask`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Import the functions that the file names, if the method needs them.")
+]
 
 
 @app.command()
@@ -42,9 +45,9 @@ def new(
 
 
 @app.command()
-def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
+def ask(store: Stored, name: Named = None, as_json: AsJson = False, allow_code: AllowCode = False) -> None:
     """Print the decisions to deploy now; repeated calls return the same decisions until you report or cancel them."""
-    with _opened(store, name) as study:
+    with _opened(store, name, allow_code=allow_code) as study:
         deployment = study.ask()
         if as_json:
             typer.echo(json.dumps(_plain(deployment)))
@@ -67,9 +70,10 @@ def tell(
     sep: Annotated[str, typer.Option(help="What separates the cells of a CSV file.")] = ",",
     decimal: Annotated[str, typer.Option(help="The decimal sign of its numbers.")] = ".",
     ignore: Annotated[list[str] | None, typer.Option(help="A column of it to leave out, such as a date.")] = None,
+    allow_code: AllowCode = False,
 ) -> None:
     """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
-    with _opened(store, name) as study:
+    with _opened(store, name, allow_code=allow_code) as study:
         form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
         told = study.tell(deployment, _samples(data, study, deployment, form))
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
@@ -95,9 +99,10 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Keep showing the status until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between updates with --watch.", min=0.1)] = 2.0,
     as_json: AsJson = False,
+    allow_code: AllowCode = False,
 ) -> None:
     """Show where the study stands: decisions, constraints, estimates, warnings, and what to do next."""
-    with _opened(store, name, readonly=True) as study:
+    with _opened(store, name, readonly=True, allow_code=allow_code) as study:
         if watch and as_json:
             raise ValueError("`--watch` and `--json` cannot be combined")
         if not watch:
@@ -164,9 +169,9 @@ def plot(
 
 
 @app.command()
-def verify(store: Stored, name: Named = None) -> None:
+def verify(store: Stored, name: Named = None, allow_code: AllowCode = False) -> None:
     """Replay the whole study from its log and compare the results bit for bit."""
-    with _opened(store, name, readonly=True) as study:
+    with _opened(store, name, readonly=True, allow_code=allow_code) as study:
         replay = study.verify()
         typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
 
@@ -227,7 +232,7 @@ def _errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[Study]:
+def _opened(store: Path, name: str | None, readonly: bool = False, allow_code: bool = False) -> Iterator[Study]:
     with _errors():
         from performative.study import Study
 
@@ -241,7 +246,7 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
             )
         if len(names) > 1:
             raise ValueError(f"{store} holds several studies; choose one with `--name`: {', '.join(names)}")
-        with Study.open(store, names[0], readonly=readonly) as study:
+        with Study.open(store, names[0], readonly=readonly, allow_code=allow_code) as study:
             yield study
 
 

@@ -82,13 +82,23 @@ def past_of(table: dict[str, Any], folder: Path, kept: Past | None) -> Past | No
     return Past.from_csv(path, **options) if path.exists() else kept
 
 
+def functions_named(text: str) -> list[str]:
+    """The functions, as `module:name`, that make parts of a description: `rebuilt` imports these modules and no others."""
+    return [table["function"] for table in _parts(tomllib.loads(text)).values() if table["type"] == "function"]
+
+
+def _parts(file: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The tables that `part` makes objects of, by key."""
+    limits = {f"constraints[{place}]": table for place, table in enumerate(file.get("constraints", []))}
+    return {**limits, "decisions": file["decisions"], "loss": file["loss"]}
+
+
 def rebuilt(text: str, folder: Path, dimension: int, kept: Kept) -> Method:
     """The method of a description that was valid when a study was created from it."""
     from performative.problem import Problem
 
     file = tomllib.loads(text)
-    limits = [part(f"constraints[{place}]", table) for place, table in enumerate(file.get("constraints", []))]
-    decisions, loss = part("decisions", file["decisions"]), part("loss", file["loss"])
+    *limits, decisions, loss = (part(key, table) for key, table in _parts(file).items())
     problem = Problem(loss, decisions, limits or None, dimension=dimension)
     past = past_of(file["history"], folder, kept.history) if "history" in file else None
     return method_of(problem, file["method"], past, kept.anchor)
@@ -96,9 +106,7 @@ def rebuilt(text: str, folder: Path, dimension: int, kept: Kept) -> Method:
 
 def is_plain(text: str) -> bool:
     """Whether a description names neither functions nor files, so that it stands for the same wherever it is read."""
-    file = tomllib.loads(text)
-    parts = [file["loss"], *file.get("constraints", [])]
-    return "history" not in file and not any(table["type"] == "function" for table in parts)
+    return "history" not in tomllib.loads(text) and not functions_named(text)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from performative.numerics.precision import in_float64
 from performative.numerics.programs import library, remembered
 from performative.numerics.pytrees import as_node
 from performative.study import identity
-from performative.study.building import Kept, is_plain, rebuilt
+from performative.study.building import Kept, functions_named, is_plain, rebuilt
 from performative.study.calls import Calls
 from performative.study.events import Created
 from performative.study.log import Log
@@ -54,14 +54,20 @@ def require_same(name: str, log: Log, method: Method) -> None:
 
 
 @in_float64
-def described(log: Log, name: str) -> Method:
+def described(log: Log, name: str, allow_code: bool) -> Method:
     """The method that the stored description stands for, without solving again for what the study has kept of it.
 
-    The same library makes the same of a description that names no files and no functions: then nothing is compared.
+    Whoever wrote the file chose the functions that it names, so they are imported only if the user allows it. The same library
+    makes the same of a description that names no files and no functions: then nothing is compared.
     """
     created = log.created
     if created.spec is None:
         raise StudyError(f"pass `method`: study {name!r} was not created from a description")
+    if not allow_code and (named := functions_named(created.spec)):
+        raise StudyError(
+            f"study {name!r} needs {', '.join(named)}, code that its file names and that is not run unless you say so: if you "
+            "trust the file, pass `allow_code=True` (`--allow-code` on the command line), or pass the method itself"
+        )
     if created.library == library() and is_plain(created.spec):
         return remembered("method", created.spec, lambda: _made(created))
     method = _made(created)

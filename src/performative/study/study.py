@@ -53,11 +53,11 @@ class Study:
     [[0.]] [0.5] [[0.5]] Replay(events=4, told=1)
     """
 
-    def __init__(self, log: Log, name: str, worker: Worker | None = None) -> None:
+    def __init__(self, log: Log, name: str, worker: Worker | None = None, allow_code: bool = False) -> None:
         """Use `create` or `open`."""
         self.name = name
         self._lock = threading.RLock()
-        self._session = Session(log, worker, lambda log: _described(log, name))
+        self._session = Session(log, worker, lambda log: _described(log, name, allow_code))
         self._progress: Progress | None = None
         self._shown: tuple[int, Status] | None = None
 
@@ -92,18 +92,25 @@ class Study:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], name: str, method: Method | None = None, *, readonly: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        name: str,
+        method: Method | None = None,
+        *,
+        readonly: bool = False,
+        allow_code: bool = False,
     ) -> Study:
         """Open the study `name` in the file at `path` where it stopped. Every record is verified, and nothing is written.
 
-        A study that was created from a description needs no `method`; it is made when it is first needed.
+        A study that was created from a description needs no `method`; it is made when it is first needed. If the description
+        names functions of yours, that imports their modules, which `allow_code` must allow: the file may be somebody else's.
         Raises `OtherMethod` if the problem, the method or what its functions return differs from what is stored.
         """
         _check_name(name)
         store = Store.open(path, name, readonly)
         try:
             log = Log(store)
-            return cls(log, name, None if method is None else _given(log, name, method))
+            return cls(log, name, None if method is None else _given(log, name, method), allow_code)
         except BaseException:
             store.close()
             raise
@@ -329,9 +336,9 @@ def _given(log: Log, name: str, method: Method) -> Worker:
     return Worker(log, method)
 
 
-def _described(log: Log, name: str) -> Worker:
+def _described(log: Log, name: str, allow_code: bool) -> Worker:
     """The worker of a study with the method that its description stands for."""
     from performative.study.creation import described
     from performative.study.worker import Worker
 
-    return Worker(log, described(log, name))
+    return Worker(log, described(log, name, allow_code))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import runpy
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from performative import theory
 from performative.environments import LocationFamily
 from performative.experiments.settings import EXPERIMENTS
+from performative.loading import remedy
 from performative.problem import Problem
 from performative.problems.instance import WARMUP
 from performative.theory.theorem import TheoremSettings
@@ -46,13 +46,10 @@ def load(name: str, sensitivity: float = 1.0, seed: int = 0, realization: int = 
         raise ValueError(
             f"`problem` must be one of {sorted(EXPERIMENTS)} or a Python file that exists, but got {name!r}"
         )
-    sys.path.insert(0, str(path.resolve().parent))  # as `python file.py` does
     try:
         namespace = runpy.run_path(str(path))
     except (ImportError, SyntaxError, NameError) as error:
-        raise ValueError(f"running {path} failed: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
+        raise ValueError(f"running {path} failed: {type(error).__name__}: {error}{remedy(error)}") from error
     for variable, kind in (("problem", Problem), ("environment", LocationFamily)):
         if not isinstance(namespace.get(variable), kind):
             raise ValueError(
