@@ -193,6 +193,7 @@ SPANNING = {
     "problems/test_cases.py": "all standard problems",
     "simulation/test_failures.py": "iterates that are not finite",
     "simulation/test_plain_objects.py": "your own plain classes",
+    "study/test_damage.py": "what every call says of a damaged file",
     "test_architecture.py": "the house",
     "test_documentation.py": "README and docs",
     "test_mistakes.py": "the mistakes of new users, all over the library",

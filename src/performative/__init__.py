@@ -80,6 +80,7 @@ _HOMES = {
     "StudyBusy": "errors",
     "StudyDamaged": "errors",
     "StudyError": "errors",
+    "StudyWarning": "errors",
     "thompson": "methods.thompson",
     "two_point": "methods.zeroth_order",
     "two_stage": "methods.two_stage",
@@ -176,6 +177,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
         StudyBusy as StudyBusy,
         StudyDamaged as StudyDamaged,
         StudyError as StudyError,
+        StudyWarning as StudyWarning,
         UnboundedProblem as UnboundedProblem,
     )
     from performative.exploration import (

@@ -262,6 +262,15 @@ class StudyDamaged(StudyError):
     """
 
 
+class StudyWarning(UserWarning):
+    """The file of a study may not be all that was written: nothing proves that it is damaged.
+
+    >>> import warnings, performative as pf
+    >>> warnings.simplefilter("error", pf.StudyWarning)  # to be stopped by it
+    >>> warnings.simplefilter("default", pf.StudyWarning)
+    """
+
+
 class OtherMethod(StudyError):
     """A study was opened with a problem or method other than its own; `differences` lists where they differ.
 

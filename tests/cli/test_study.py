@@ -292,3 +292,17 @@ def test_a_study_with_past_deployments(tmp_path, monkeypatch):
     assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
     assert "verified bit for bit; events: 3, reports: 1" in run("verify", *store)
     assert "round 1" in run("status", *store)
+
+
+def test_a_warning_about_the_file_is_a_line(tmp_path):
+    path = tmp_path / "prices.db"
+    with pf.Study.create(path, "eu", describe(SPEC).method, spec=SPEC) as study:
+        study.note("one")
+        study.note("two")
+        log = path.with_name("prices.db-wal").read_bytes()
+        content = path.read_bytes()
+    path.write_bytes(content)
+    path.with_name("prices.db-wal").write_bytes(log[:-9] + bytes([log[-9] ^ 1]) + log[-8:])
+    lines = run("log", "--store", path).splitlines()
+    assert sum(line.startswith("warning: the last event in ") for line in lines) == 1
+    assert not any(line.endswith("two") for line in lines)

@@ -6,7 +6,7 @@ import pytest
 from market import PROBLEM, run
 
 import performative as pf
-from performative.study import StudyDamaged
+from performative.study import StudyDamaged, StudyWarning
 
 METHOD = pf.repeated_gradient(PROBLEM)
 
@@ -46,6 +46,25 @@ def test_a_log_that_is_damaged_in_the_middle(copy, left, place):
         with pytest.raises(StudyDamaged, match=r"copy\.db-wal is damaged"):
             call(copy, name, METHOD)
     assert (copy.read_bytes(), log.read_bytes()) == (content, bytes(damaged))
+
+
+@pytest.mark.parametrize("part", ["salt", "page", "commit"])
+def test_damage_in_the_last_event_is_said(copy, left, part):
+    """Nobody can say whether it was acknowledged: the power may have failed while it was written."""
+    _, whole, count = left
+    log, damaged = Path(f"{copy}-wal"), bytearray(whole)
+    frames = range(32, len(whole), 24 + 4096)
+    commits = [place for place in frames if any(whole[place + 4 : place + 8])]
+    place = {"salt": commits[-1] + 9, "page": commits[-2] + 4120 + 24 + 17, "commit": commits[-1] + 7}[part]
+    damaged[place] ^= damaged[place] or 1
+    log.write_bytes(damaged)
+    with pytest.warns(StudyWarning, match=r"the last event in .*copy\.db-wal is not whole and does not count"):
+        study = pf.Study.open(copy, "eu", METHOD)
+    with study:
+        assert study.verify().events == count - 1
+        study.note("what is written next takes its place")
+    with pf.Study.open(copy, "eu", METHOD) as study:
+        assert study.verify().events == count
 
 
 def test_a_log_that_was_cut_off_while_it_was_written(copy, left):

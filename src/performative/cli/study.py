@@ -8,6 +8,7 @@ import datetime
 import json
 import shlex
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -239,15 +240,35 @@ def _opened(store: Path, name: str | None, readonly: bool = False, allow_code: b
         if not store.exists():
             created = f"performative study new SPEC --store {shlex.quote(str(store))}"
             raise ValueError(f"{store} does not exist; create a study with `{created}`")
-        names = [name] if name is not None else list(Study.names(store))
-        if not names:
-            raise ValueError(
-                f"{store} holds no study; create one with `performative study new SPEC --store {shlex.quote(str(store))}`"
-            )
-        if len(names) > 1:
-            raise ValueError(f"{store} holds several studies; choose one with `--name`: {', '.join(names)}")
-        with Study.open(store, names[0], readonly=readonly, allow_code=allow_code) as study:
+        with _warnings():
+            study = Study.open(store, _chosen(store, name), readonly=readonly, allow_code=allow_code)
+        with study:
             yield study
+
+
+def _chosen(store: Path, name: str | None) -> str:
+    """The name of the study, or of the only one in the file."""
+    from performative.study import Study
+
+    names = [name] if name is not None else Study.names(store)
+    if not names:
+        raise ValueError(
+            f"{store} holds no study; create one with `performative study new SPEC --store {shlex.quote(str(store))}`"
+        )
+    if len(names) > 1:
+        raise ValueError(f"{store} holds several studies; choose one with `--name`: {', '.join(names)}")
+    return names[0]
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[None]:
+    """Print warnings about the file of a study as lines."""
+    from performative.errors import StudyWarning
+
+    with warnings.catch_warnings(record=True, action="always", category=StudyWarning) as caught:
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        typer.echo(f"warning: {message}", err=True)
 
 
 def _samples(path: Path, study: Study, number: int, form: dict[str, Any]) -> Any:

@@ -2,7 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from performative.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
+from performative.errors import (
+    AlreadyTold,
+    NotReproduced,
+    OtherMethod,
+    StudyBusy,
+    StudyDamaged,
+    StudyError,
+    StudyWarning,
+)
 from performative.study.deployments import Deployment, Told, Why
 from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, Planned, SoFar
 from performative.study.replay import Replay
@@ -30,6 +38,7 @@ __all__ = [
     "StudyBusy",
     "StudyDamaged",
     "StudyError",
+    "StudyWarning",
     "Told",
     "Why",
 ]

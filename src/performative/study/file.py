@@ -34,8 +34,10 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
         return connection
     try:
         connection.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError as error:
+    except Exception as error:
         connection.close()
+        if not isinstance(error, sqlite3.OperationalError):
+            raise
         log = Path(f"{path}-wal")
         beside = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
         if not beside or (log.exists() and log.stat().st_size):
@@ -54,10 +56,15 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 def prepare(path: Path, connection: sqlite3.Connection) -> None:
     """Create the tables, unless they exist."""
     if not holds_studies(path, connection):
-        for statement in _SCHEMA.strip().split(";\n"):
+        for statement in _statements():
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _statements() -> list[str]:
+    """What makes the tables, as SQLite keeps it."""
+    return _SCHEMA.strip().removesuffix(";").split(";\n")
 
 
 def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
@@ -65,7 +72,8 @@ def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    ours = tables >= {*_statements()}
     if application == _APPLICATION:
         if version > FORMAT:
             raise StudyError(
@@ -77,7 +85,13 @@ def holds_studies(path: Path, connection: sqlite3.Connection) -> bool:
                 f"{path} has format {version}, which an earlier version of performative wrote; export its studies with that "
                 "version, and give the data to new ones as `history`"
             )
+        if not ours:
+            raise StudyDamaged(f"{path} is damaged: its tables are not those of a file of studies")
         return True
+    if ours:
+        raise StudyDamaged(
+            f"{path} is damaged: it has the tables of a file of studies, but its header says that it is none"
+        )
     if tables or application or version:
         raise StudyError(f"{path} is not a file of studies, but another kind of SQLite file")
     return False
@@ -87,12 +101,6 @@ def require_studies(path: Path, connection: sqlite3.Connection) -> None:
     """Refuse a file that holds no studies."""
     if not holds_studies(path, connection):
         raise StudyError(f"{path} is not a file of studies, since it is empty; create a study with Study.create")
-
-
-def number_of(connection: sqlite3.Connection, name: str) -> int | None:
-    """The number of a study by its name, if it exists."""
-    row = connection.execute("SELECT study FROM studies WHERE name = ?", (name,)).fetchone()
-    return None if row is None else int(row[0])
 
 
 def gather(connection: sqlite3.Connection) -> None:
@@ -122,15 +130,26 @@ def failures(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise StudyBusy(f"another process is writing to {path}; nothing was changed, so try again") from error
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if code & 0xFF == sqlite3.SQLITE_ERROR:  # our statements fit the tables that were made, so these changed
+            raise StudyDamaged(f"{path} is damaged: {error}") from error
         raise StudyError(f"{path} could not be read or written; nothing was changed: {error}") from error
     except sqlite3.ProgrammingError as error:
         if "closed database" not in str(error):
             raise
         raise StudyError(f"the study in {path} was closed; open it again") from error
     except sqlite3.DatabaseError as error:
-        if "not a database" in str(error):
+        if "not a database" in str(error) and not _claims_studies(path):
             raise StudyError(f"{path} is not a file of studies: {error}") from error
         raise StudyDamaged(f"{path} is damaged: {error}") from error
+    except UnicodeDecodeError as error:
+        raise StudyDamaged(f"{path} is damaged: a name in it is not text") from error
+
+
+def _claims_studies(path: Path) -> bool:
+    """Whether the header of a file, which SQLite does not take for its own, says that it holds studies."""
+    with path.open("rb") as file:
+        return file.read(72)[68:] == _APPLICATION.to_bytes(4)
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -1,8 +1,9 @@
 """The log of a study in one SQLite file: records chained by their digests, and the last snapshot, as bytes.
 
-A record is D ‖ S ‖ body: D is the SHA-256 digest of all records before it, concatenated, and S that of the snapshot that the
-event leaves. The file holds the digest of all records as well, so that no bit of a record or of the snapshot changes unnoticed,
-and a million records are verified in one sweep. An event, the digest and the snapshot are written in one transaction.
+A record is D ‖ S ‖ body: D is the SHA-256 digest of all records before it, concatenated (in the first one, that of the study's
+name), and S that of the snapshot that the event leaves. The file holds the digest of all records as well, so that no bit of a
+record or of the snapshot changes unnoticed, and a million records are verified in one sweep. An event, the digest and the
+snapshot are written in one transaction.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import hashlib
 import os
 import sqlite3
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from performative.errors import StudyDamaged, StudyError
+from performative.errors import StudyDamaged, StudyError, StudyWarning
 from performative.study import file, wal
 
 _SHIFT = 40
@@ -74,7 +76,7 @@ class Store:
                 _require_new(path, connection, name)
                 study = connection.execute("INSERT INTO studies (name) VALUES (?)", (name,)).lastrowid
                 assert study is not None
-                record = hashlib.sha256().digest() + hashlib.sha256(state).digest() + body
+                record = _root(name) + hashlib.sha256(state).digest() + body
                 connection.execute("INSERT INTO events VALUES (?, ?)", (study << _SHIFT, record))
                 connection.execute("INSERT INTO heads VALUES (?, 0, ?)", (study, hashlib.sha256(record).digest()))
                 connection.execute("INSERT INTO snapshots VALUES (?, ?)", (study, state))
@@ -92,9 +94,9 @@ class Store:
             connection = file.connected(path, "ro")  # it cannot write, not even what the log of a damaged file says
             try:
                 file.require_studies(path, connection)
-                study = file.number_of(connection, name)
+                study = _studies(path, connection, name).get(name)
                 if study is None:
-                    names = ", ".join(repr(other) for (other,) in connection.execute("SELECT name FROM studies"))
+                    names = ", ".join(map(repr, _studies(path, connection)))
                     raise StudyError(f"{path} has no study {name!r}; it holds {names}")
                 store = Store(path, connection, study, readonly)
                 store.refresh()
@@ -109,10 +111,11 @@ class Store:
         path = Path(path).absolute()
         if not path.exists():
             raise StudyError(f"{path} does not exist; create a study with Study.create")
+        _require_whole_log(path)
         with file.failures(path), contextlib.closing(file.connected(path, "ro")) as connection:
             if not file.holds_studies(path, connection):
                 return []
-            return [str(name) for (name,) in connection.execute("SELECT name FROM studies ORDER BY study")]
+            return list(_studies(path, connection))
 
     def close(self) -> None:
         """Close the file."""
@@ -126,7 +129,7 @@ class Store:
             connection, first = self._connection, self.count
             with file.transaction(connection, "DEFERRED"):
                 head = self._head(connection)
-                if head is None or not isinstance(head[0], int) or head[0] + 1 < first:
+                if head is None or not isinstance(head[0], int) or not first - 1 <= head[0] < 1 << _SHIFT:
                     raise StudyDamaged(f"{self.path} holds fewer events than before: it was replaced or damaged")
                 if head[0] + 1 == first:
                     if head[1] != self._running.digest():
@@ -134,7 +137,8 @@ class Store:
                     return False
                 running, seen, last = self._running.copy(), first, b""
                 rows = connection.execute(*self._between(first, head[0]))
-                (longest,) = connection.execute(*self._between(first, head[0], "max(length(record))", "")).fetchone()
+                key = f"max(length(record)), sum(key - {self._study << _SHIFT})"
+                longest, keys = connection.execute(*self._between(first, head[0], key, "")).fetchone()
                 at_once = max(1, min(_PIECE, _BYTES // (longest or 1)))
                 while batch := rows.fetchmany(at_once):
                     records = [record for (record,) in batch]
@@ -142,7 +146,8 @@ class Store:
                         raise StudyDamaged(self._what_is_damaged(first, head[0]))
                     running.update(b"".join(records))
                     seen, last = seen + len(records), records[-1]
-                if seen != head[0] + 1 or running.digest() != head[1]:
+                every = seen == head[0] + 1 and keys == (first + head[0]) * (seen - first) // 2
+                if not every or running.digest() != head[1]:
                     raise StudyDamaged(self._what_is_damaged(first, head[0]))
                 row = connection.execute("SELECT state FROM snapshots WHERE study = ?", (self._study,)).fetchone()
             if (
@@ -218,8 +223,8 @@ class Store:
         """Verify all records again, and the digest that each holds of those before it."""
         with file.failures(self.path):
             running = hashlib.sha256()
-            for (record,) in self._connection.execute(*self._between(0, self.count - 1)):
-                if record[:_DIGEST] != running.digest():
+            for seq, (record,) in enumerate(self._connection.execute(*self._between(0, self.count - 1))):
+                if seq and record[:_DIGEST] != running.digest():
                     raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
                 running.update(record)
             if running.digest() != self._running.digest():
@@ -244,7 +249,7 @@ class Store:
                 return f"{self.path} is damaged: event {expected} is missing"
             if not _is_record(record):
                 return f"{self.path} is damaged: event {seq} differs from what was written"
-            if record[:_DIGEST] != running.digest():
+            if seq and record[:_DIGEST] != running.digest():
                 return f"{self.path} is damaged: event {max(seq - 1, 0)} differs from what was written"
             running.update(record)
             expected += 1
@@ -275,15 +280,39 @@ class Store:
 
 
 def _require_new(path: Path, connection: sqlite3.Connection, name: str) -> None:
-    if file.number_of(connection, name) is not None:
+    if name in _studies(path, connection, name):
         raise StudyError(f"`name` must be new, but {path} already has a study {name!r}; open it with Study.open")
+
+
+def _studies(path: Path, connection: sqlite3.Connection, only: str | None = None) -> dict[str, int]:
+    """The studies of a file by their names, each of which must be the one it was created with: all of them, or `only` one."""
+    query = "SELECT study, name, (SELECT substr(record, 1, ?) FROM events WHERE key = study << ?) FROM studies ORDER BY study"
+    found = {}
+    for study, name, root in connection.execute(query, (_DIGEST, _SHIFT)):
+        if only in (None, name):
+            if not isinstance(name, str) or root not in (_root(name), _root("")):  # which files had that knew no name
+                raise StudyDamaged(f"{path} is damaged: study {study} has another name than it was created with")
+            found[name] = study
+    return found
+
+
+def _root(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
 
 
 def _require_whole_log(path: Path) -> None:
     """Refuse a file whose SQLite log is damaged: writing to it would lose the events behind the damage."""
     log = Path(f"{path}-wal")
-    if wal.is_damaged(log):
+    dropped = wal.dropped(log)
+    if dropped > 1:
         raise StudyDamaged(f"{log} is damaged: events in it would be lost")
+    if dropped:
+        warnings.warn(
+            f"the last event in {log} is not whole and does not count: if the power failed while it was written, nobody was told "
+            "that it was stored; otherwise the file is damaged, and the event is lost",
+            StudyWarning,
+            stacklevel=2,
+        )
 
 
 def _is_record(value: object) -> bool:
