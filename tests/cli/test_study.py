@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +196,7 @@ def test_a_users_loss_is_imported_from_pythons_path_and_when_that_is_allowed(tmp
 
 LOOK = """
 import sys
+import time
 from typer.testing import CliRunner
 from performative.cli import app
 
@@ -306,3 +308,48 @@ def test_a_warning_about_the_file_is_a_line(tmp_path):
     lines = run("log", "--store", path).splitlines()
     assert sum(line.startswith("warning: the last event in ") for line in lines) == 1
     assert not any(line.endswith("two") for line in lines)
+
+
+def test_a_signed_study_and_a_copy_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("spec.toml").write_text(SPEC)
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    made = run("key", "--out", "key")
+    assert Path("key").stat().st_mode & 0o777 == 0o600
+    secret = Path("key").read_bytes()
+    assert "exists" in run("key", "--out", "key", code=1)
+    assert Path("key").read_bytes() == secret
+    name = made.split()[1]
+    assert "but is signed by nobody" in run("verify", *store, "--key", "key", code=1)
+    assert run("sign", *store, "--key", "key") == f"signed with the key {name} up to event 0\n"
+    digest = run("verify", *store).splitlines()[-1].removeprefix("digest: ")
+    run("ask", *store)
+    lines = run("verify", *store, "--key", "key", "--against", digest).splitlines()
+    assert lines[:3] == [
+        f"signed with the key {name} up to event 0",
+        f"nothing was changed up to event 1, the last one when the digest was {digest}",
+        "verified bit for bit; events: 3, reports: 0",
+    ]
+    assert lines[3] != f"digest: {digest}"
+    Path("short").write_text("secret")
+    assert "`key` must have at least 32 bytes, but has 6" in run("sign", *store, "--key", "short", code=1)
+    Path("other").write_bytes(secret[::-1])
+    assert f"but is signed by {name} alone" in run("verify", *store, "--key", "other", code=1)
+    assert "No such file" in run("verify", *store, "--key", "none", code=1)
+    assert "never had the digest" in run("verify", *store, "--against", "0" * 64, code=1)
+    assert f"all events before this one, with the key {name}" in run("log", *store)
+    assert run("copy", "--from", "prices.db", "--to", "copy.db") == "copied to copy.db and verified: eu\n"
+    assert "copy.db exists; a copy replaces nothing" in run("copy", "--from", "prices.db", "--to", "copy.db", code=1)
+    assert run("log", "--store", "copy.db") == run("log", *store)
+
+
+def test_the_log_says_where_the_clock_was_set_back(tmp_path, monkeypatch):
+    path = tmp_path / "prices.db"
+    with pf.Study.create(path, "eu", describe(SPEC).method, spec=SPEC) as study:
+        for at in (9e9, 9e9 - 600.0, 9e9):
+            monkeypatch.setattr(time, "time", lambda at=at: at)
+            study.note("now")
+    lines = run("log", "--store", path).splitlines()
+    assert ["set back" in line for line in lines] == [False, False, True, False]
+    assert lines[2].endswith("now  (the clock was set back by 0:10:00)")

@@ -6,6 +6,9 @@ import contextlib
 import csv
 import datetime
 import json
+import math
+import os
+import secrets
 import shlex
 import time
 import warnings
@@ -144,14 +147,21 @@ def note(text: Annotated[str, typer.Argument(help="What to write down.")], store
 def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
     """List every event of the study, one per line."""
     with _opened(store, name, readonly=True) as study:
+        from performative.study.clock import set_back
         from performative.study.events import plain
 
+        latest = -math.inf
         for event in study.events():
             if as_json:
                 typer.echo(json.dumps(plain(event)))
                 continue
             at = datetime.datetime.fromtimestamp(event.at).isoformat(" ", "seconds")
-            typer.echo(f"{event.number:>6}  {at}  {event.kind:6}  {_line(event)}")
+            back = set_back(latest, event.at)
+            latest = event.at
+            typer.echo(
+                f"{event.number:>6}  {at}  {event.kind:6}  {_line(event)}"
+                + ("" if back is None else f"  (the clock was set back by {back})")
+            )
 
 
 @app.command()
@@ -170,11 +180,75 @@ def plot(
 
 
 @app.command()
-def verify(store: Stored, name: Named = None, allow_code: AllowCode = False) -> None:
-    """Replay the whole study from its log and compare the results bit for bit."""
+def verify(
+    store: Stored,
+    name: Named = None,
+    allow_code: AllowCode = False,
+    key: Annotated[Path | None, typer.Option(help="The file of the key with which the study must be signed.")] = None,
+    against: Annotated[str | None, typer.Option(help="A digest that `verify` printed earlier, kept elsewhere.")] = None,
+) -> None:
+    """Replay the whole study from its log and compare the results bit for bit; print the digest of the log.
+
+    With --key and --against, nothing is replayed unless the signature or the digest shows that the log was not changed.
+    """
     with _opened(store, name, readonly=True, allow_code=allow_code) as study:
+        if key is not None:
+            secret = key.read_bytes()
+            typer.echo(f"signed with the key {_key_name(secret)} up to event {study.signed(secret)}")
+        if against is not None:
+            typer.echo(
+                f"nothing was changed up to event {study.held(against)}, the last one when the digest was {against}"
+            )
         replay = study.verify()
         typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
+        typer.echo(f"digest: {study.digest}")
+
+
+@app.command()
+def key(
+    out: Annotated[Path, typer.Option(help="The file to write, which only you may read; keep it from others.")],
+) -> None:
+    """Make a key to sign studies with."""
+    with _errors():
+        secret = secrets.token_hex(32).encode()
+        with open(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secret)
+        typer.echo(f"key {_key_name(secret)} written to {out}")
+
+
+@app.command()
+def sign(
+    store: Stored,
+    key: Annotated[
+        Path, typer.Option(help="The file of the key, of at least 32 bytes; `performative study key` makes one.")
+    ],
+    name: Named = None,
+) -> None:
+    """Sign all events so far: `verify --key` then shows that none of them was changed, whatever is added later."""
+    with _opened(store, name) as study:
+        secret = key.read_bytes()
+        study.sign(secret)
+        typer.echo(f"signed with the key {_key_name(secret)} up to event {study.signed(secret)}")
+
+
+@app.command()
+def copy(
+    path: Annotated[Path, typer.Option("--from", help="The file to copy; it may be in use.")],
+    to: Annotated[Path, typer.Option(help="The file to write, which must not exist.")],
+) -> None:
+    """Copy a file of studies as it is at this moment, and verify the copy; other means may miss the latest events."""
+    with _errors(), _warnings():
+        from performative.study import copies
+
+        names = copies.copy(path, to)
+        typer.echo(f"copied to {to} and verified: {', '.join(names)}")
+
+
+def _key_name(secret: bytes) -> str:
+    from performative.study.signing import key_name, require_key
+
+    require_key(secret)
+    return key_name(secret)
 
 
 @app.command()
@@ -328,7 +402,7 @@ def _words(study: Study, deployment: Deployment) -> str:
 
 def _line(event: Event) -> str:
     """What an event says, in a line."""
-    from performative.study.events import Asked, Canceled, Created, Noted, Observed
+    from performative.study.events import Asked, Canceled, Created, Noted, Observed, Signed
     from performative.study.words import row
 
     match event:
@@ -343,3 +417,5 @@ def _line(event: Event) -> str:
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():
             return event.text
+        case Signed():
+            return f"all events before this one, with the key {event.key}"

@@ -12,7 +12,7 @@ from performative.errors import (
     StudyWarning,
 )
 from performative.study.deployments import Deployment, Told, Why
-from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, Planned, SoFar
+from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, Planned, Signed, SoFar
 from performative.study.replay import Replay
 from performative.study.study import Study
 
@@ -32,6 +32,7 @@ __all__ = [
     "OtherMethod",
     "Planned",
     "Replay",
+    "Signed",
     "SoFar",
     "Status",
     "Study",

@@ -14,6 +14,7 @@ from performative.estimators.moments import JointMoments
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.study.belief import Believed
+from performative.study.clock import set_back
 
 SURE = 1e-4
 """The p-value below which the data are said to look wrong."""
@@ -48,6 +49,17 @@ def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64])
                 f"constraint {name} was violated by {len(violating)} of {len(lowest)} deployments, most by deployment "
                 f"{int(numbers[worst])}: {-lowest[worst, place]:.4g}"
             )
+
+
+def clock(numbers: NDArray[np.int64], asked: Floats, told: Floats) -> Iterator[str]:
+    """A clock that was set back between two deployments, or while one was deployed; `numbers` (n,) are theirs."""
+    order = np.argsort(numbers)
+    numbers, asked, told = numbers[order], asked[order], told[order]
+    earlier = np.maximum(np.maximum.accumulate(asked), asked) - np.minimum(asked, told)
+    for place in np.argsort(earlier)[-1:]:
+        if (by := set_back(float(earlier[place]), 0.0)) is not None:
+            number = int(numbers[place])
+            yield f"the clock was set back by {by} before deployment {number} was reported: dates in the log are wrong"
 
 
 def step(method: object, world: Believed | None, decisions: Floats) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What happens in a study: one class for each kind of event (create, ask, tell, cancel, note), and how each is stored as bytes.
+"""What happens in a study: one class for each kind of event, and how each is stored as bytes.
 
 A record is a JSON header and named arrays (see `records`); the header's `kind` says which class it is.
 """
@@ -208,7 +208,29 @@ class Noted:
     text: str
 
 
-Event = Created | Asked | Observed | Canceled | Noted
+@dataclass(frozen=True, slots=True, eq=False)
+class Signed:
+    """All events before this one were signed with the key of the name `key`; `signature` is the HMAC of their digest.
+
+    >>> import secrets, tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method, key = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0]))), secrets.token_bytes(32)
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     study.sign(key)
+    ...     study.note("a holiday")
+    ...     signed, up_to = [event for event in study.events() if isinstance(event, pf.study.Signed)], study.signed(key)
+    >>> signed[0].number, up_to
+    (1, 0)
+    """
+
+    kind: ClassVar[str] = "sign"
+    number: int
+    at: float
+    key: str
+    signature: str
+
+
+Event = Created | Asked | Observed | Canceled | Noted | Signed
 
 
 def encoded(event: Event) -> bytes:
@@ -280,6 +302,8 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             header |= {"deployment": event.deployment, "reason": event.reason}
         case Noted():
             header["text"] = event.text
+        case Signed():
+            header |= {"key": event.key, "signature": event.signature}
         case Created():
             values = {path: value for path, value in event.identity.items() if not isinstance(value, np.ndarray)}
             arrays = {path: value for path, value in event.identity.items() if isinstance(value, np.ndarray)}
@@ -371,10 +395,15 @@ def _noted(number: int, header: dict[str, Any], _: Arrays) -> Noted:
     return Noted(number, header["at"], header["text"])
 
 
+def _signed(number: int, header: dict[str, Any], _: Arrays) -> Signed:
+    return Signed(number, header["at"], header["key"], header["signature"])
+
+
 _DECODERS: dict[str, Callable[[int, dict[str, Any], Arrays], Event]] = {
     Created.kind: _created,
     Asked.kind: _asked,
     Observed.kind: _observed,
     Canceled.kind: _canceled,
     Noted.kind: _noted,
+    Signed.kind: _signed,
 }

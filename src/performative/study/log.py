@@ -14,6 +14,7 @@ from performative.study.events import (
     Noted,
     Observed,
     Planned,
+    Signed,
     SoFar,
     asked_or_reported,
     decoded,
@@ -107,7 +108,7 @@ class Log:
         """Where the study stands."""
         latest: Event | None = None
         for event in self.backward():
-            if latest is None and not isinstance(event, Noted):
+            if latest is None and not isinstance(event, Noted | Signed):
                 latest = event
             if isinstance(event, Observed | Created):
                 break

@@ -190,6 +190,7 @@ def _status(
     warnings = [
         *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"]),
+        *cautions.clock(past["deployment"], past["asked"], past["told"]),
         *cautions.step(method, world, decisions),
         *cautions.data(
             deployed[window][present],

@@ -35,11 +35,12 @@ class Moved(Exception):
 
 
 class Record(NamedTuple):
-    """An event's place in the log, the digest of the snapshot it leaves, and its bytes."""
+    """An event's place in the log, the digests of the snapshot it leaves and of the records before it, and its bytes."""
 
     seq: int
     state: bytes
     body: bytes
+    before: bytes
 
 
 class Store:
@@ -217,7 +218,29 @@ class Store:
             if len(rows) != last - first + 1:
                 raise StudyDamaged(self._what_is_damaged(0, self.count - 1))
         base = self._study << _SHIFT
-        return [Record(key - base, record[_DIGEST : 2 * _DIGEST], record[2 * _DIGEST :]) for key, record in rows]
+        return [
+            Record(key - base, record[_DIGEST : 2 * _DIGEST], record[2 * _DIGEST :], record[:_DIGEST])
+            for key, record in rows
+        ]
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of all records that were read."""
+        return self._running.digest()
+
+    def held(self, digest: bytes) -> int:
+        """The last of the events whose records, from the first one on, have this digest: what was stored then is unchanged."""
+        if digest == self.digest:
+            return self.count - 1
+        with file.failures(self.path):
+            query, limits = self._between(1, self.count - 1, "key", "AND substr(record, 1, ?) = ?")
+            row = self._connection.execute(query, (*limits, _DIGEST, digest)).fetchone()
+        if row is None:
+            raise StudyDamaged(
+                f"the study in {self.path} never had the digest {digest.hex()}: events were changed or cut off, or the digest is "
+                "of another study"
+            )
+        return int(row[0]) - (self._study << _SHIFT) - 1
 
     def verify(self) -> None:
         """Verify all records again, and the digest that each holds of those before it."""

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from performative.errors import AlreadyTold
+from performative.study import signing
+from performative.study.copies import copy
 from performative.study.deployments import Deployment, Told
-from performative.study.events import Canceled, Event, Noted, encoded
+from performative.study.events import Canceled, Event, Noted, Signed, encoded
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
 from performative.study.replay import Replay
@@ -251,11 +253,62 @@ class Study:
                 return
 
     @one_at_a_time
-    def verify(self) -> Replay:
-        """Replay everything from the seed and the samples, and compare each decision and state bit for bit."""
+    def verify(self, *, key: bytes | None = None, against: str | None = None) -> Replay:
+        """Replay everything from the seed and the samples, and compare each decision and state bit for bit.
+
+        Before that the log must be signed with `key`, and hold all that it held when its digest was `against`, if they are given.
+        """
         self._session.refresh()
         self._session.log.store.verify()
+        if key is not None:
+            self.signed(key)
+        if against is not None:
+            self.held(against)
         return self._session.worker.replay()
+
+    @property
+    @one_at_a_time
+    def digest(self) -> str:
+        """The SHA-256 digest of the whole log, in hexadecimal digits: kept elsewhere, it shows later that nothing was changed."""
+        self._session.refresh()
+        return self._session.log.store.digest.hex()
+
+    @one_at_a_time
+    def held(self, digest: str) -> int:
+        """The last event there was when the log had this digest; `StudyDamaged` if it never had."""
+        try:
+            sought = bytes.fromhex(digest)
+        except (ValueError, TypeError):
+            sought = b""
+        if len(sought) != 32:
+            raise ValueError(f"a digest must be 64 hexadecimal digits, but got {digest!r}")
+        self._session.refresh()
+        self._session.log.store.verify()
+        return self._session.log.store.held(sought)
+
+    @one_at_a_time
+    def sign(self, key: bytes) -> None:
+        """Sign all events so far with a secret `key` of at least 32 bytes; the signature is an event, and stays valid."""
+        signing.require_key(key)
+        session = self._session
+        while True:
+            session.refresh()
+            code = signing.signature(key, session.log.store.digest)
+            if session.append(Signed(session.log.count, time.time(), signing.key_name(key), code)):
+                session.position = session.position._replace(events=session.log.count)
+                return
+
+    @one_at_a_time
+    def signed(self, key: bytes) -> int:
+        """The last event that is signed with `key`, as all before it are; an error if none is, or if one was forged."""
+        signing.require_key(key)
+        self._session.refresh()
+        self._session.log.store.verify()
+        return signing.last_signed(self._session.log.store, key)
+
+    def copy(self, path: str | os.PathLike[str]) -> None:
+        """Copy the file as it is at this moment, with all studies in it, to a new one at `path`, and verify the copy."""
+        copy(self._session.log.store.path, path)
 
     def events(self) -> Iterator[Event]:
         """The events so far, of the classes that `performative.study` lends; the first one is `Created`."""
