@@ -10,8 +10,12 @@ from playing import EFFECT, play, small, standard_errors
 from scanning import scan
 
 import performative as pf
-from performative.estimators.standard_errors import _estimated
+from performative.estimators.prediction import Prediction
+from performative.estimators.regression import LeastSquares, Regression
+from performative.estimators.standard_errors import _estimated, confidence, errors_of_line
 from performative.numerics.precision import precise
+from performative.numerics.pytrees import callable_node
+from performative.shifts import apply_effect
 
 
 def estimates(method, runs, reference, draws):
@@ -84,3 +88,18 @@ def test_confidence_needs_enough_samples():
     states, _, _ = play(pf.safe_apda(problem), environment, 2)
     with pytest.raises(ValueError, match="standard errors need more than 4 samples"):
         standard_errors(pf.safe_apda(problem), states[-1])
+
+
+@pytest.mark.parametrize("never", [False, True], ids=["all varied", "one coordinate never did"])
+def test_errors_of_a_line_alone_are_those_of_a_program(never):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 3)) * [1.0, 1e3, 1e-3]
+    x[:, 2] = 5.0 if never else x[:, 2]
+    z = 7.0 + x @ random.normal(size=(3, 2)) + random.normal(size=(60, 2)) * [1.0, 30.0]
+    belief = Regression.of(x, z, random.uniform(0.5, 1.0, size=60), None)
+    learner = LeastSquares(callable_node(apply_effect), None, None, None, None, (), 10, None)
+    prediction = Prediction(callable_node(lambda theta, z: jnp.sum(theta) * jnp.sum(z)), learner.shift)
+    whole = confidence(learner, prediction, belief, belief.decision, belief.decision, draws=10)
+    effect, error = errors_of_line(belief)
+    np.testing.assert_allclose(effect, whole.effect, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(error, whole.effect_error, rtol=1e-7)

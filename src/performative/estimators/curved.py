@@ -26,6 +26,7 @@ from jax import Array
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.expectations import Moments, Samples, hessian_pattern
 from performative.numerics.pytrees import pytree
+from performative.numerics.tails import t_quantile
 from performative.problem import Loss, LossInData
 
 STEEPEST = 3.0
@@ -184,8 +185,6 @@ def bends(u: Array | Floats) -> Array | Floats:
 
 def fit(deployed: Deployed, ranges: Floats) -> Curved:
     """What deployments teach; `ranges` (d,) is the width of Θ in each coordinate, infinite where it has none."""
-    from scipy import special
-
     x, y, counts, scatter, degrees, rows = deployed
     (n, d), k = x.shape, y.shape[1]
     low, high = x.min(axis=0), x.max(axis=0)
@@ -235,7 +234,7 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
         between=as_field(covariance + together * (of_means - covariance)),
         rest=as_field(rest),
         count=as_field(counts.sum()),
-        quantile=as_field(special.stdtrit(max((1.0 - together) * degrees + n - d - 1.0, 1.0), 0.975)),
+        quantile=as_field(np.asarray(t_quantile(max((1.0 - together) * degrees + n - d - 1.0, 1.0)))),
         curvature=as_field(np.asarray(math.sqrt(bend / ratio))),
         shared=as_field(np.asarray(common * most)),
         low=as_field(low),

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.estimators.fitting import SMALLEST, VAGUEST
 from performative.estimators.known import Rows
 from performative.estimators.prediction import Prediction
-from performative.estimators.regression import Fit, LeastSquares, Regression
+from performative.estimators.regression import WIDE, Fit, LeastSquares, Regression
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.programs import Program
@@ -52,6 +53,27 @@ def confidence(
     parts = _estimated(learner, prediction, belief, decision, reference, draws=draws)
     effect, error, *numbers = (np.asarray(part) for part in parts)
     return Confidence(effect, error, *(float(number) for number in numbers))
+
+
+def errors_of_line(belief: Regression) -> tuple[Floats, Floats]:
+    """The effect and its standard errors as `confidence` has them, where the effect may be any matrix, alone and in NumPy.
+
+    What is shown once needs no program, nor the libraries that one with LAPACK loads.
+    """
+    moments, spread = jax.tree.map(np.asarray, belief.moments), np.asarray(belief.spread)
+    noise, scatter = np.maximum(np.asarray(belief.noise), SMALLEST)[:, None], np.diag(moments.scatter)
+    size = np.maximum(moments.data**2 + np.diag(np.asarray(belief.covariance)), SMALLEST)[:, None]
+    at = np.where(moments.decision != 0, moments.decision**2, 1.0)
+    free = WIDE * size * np.where(scatter > 0, moments.count / np.where(scatter > 0, scatter, 1.0), 1.0 / at)
+    reach = np.sqrt(np.minimum(free, VAGUEST / np.maximum(scatter / noise, SMALLEST)))
+    normal = np.eye(len(scatter)) + reach[:, :, None] * (moments.scatter / noise[:, None]) * reach[:, None, :]
+    half = np.linalg.inv(np.linalg.cholesky(normal)) * reach[:, None, :]
+    covariance = np.swapaxes(half, 1, 2) @ half
+    effect = np.sum(covariance * (moments.cross / noise)[:, None, :], axis=2)
+    explained = effect @ moments.cross.T
+    left = np.diag(spread - explained - explained.T + effect @ moments.scatter @ effect.T)
+    freedom = np.maximum(belief.degrees + belief.deployments - 1.0 - len(scatter), 1.0)
+    return effect, np.sqrt(np.outer(np.maximum(left, 0.0) / freedom, np.diag(covariance[0]) / noise[0]))
 
 
 @Program

@@ -24,9 +24,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from performative.numerics import polynomial
 from performative.numerics.precision import precise
+from performative.numerics.programs import remembered, spelled_out
 from performative.numerics.pytrees import pytree
 
 Function = Callable[[Array], Array]
@@ -210,6 +212,16 @@ def dtype_of(leaf: Any) -> np.dtype[Any]:
 def _hessian_pattern(
     tree: jax.tree_util.PyTreeDef, shapes: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], size: int
 ) -> Pattern | None:
+    kinds = tuple((shape, str(dtype)) for shape, dtype in shapes)
+    felt = remembered("pattern", (spelled_out(tree), kinds, size), lambda: _felt(tree, shapes, size))
+    return None if felt is None else Pattern(felt)
+
+
+def _felt(
+    tree: jax.tree_util.PyTreeDef, shapes: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], size: int
+) -> NDArray[np.bool_] | None:
+    """Which entries of the Hessian are not zero, (size, size); None if the degree is above two."""
+
     def evaluate(w: Array, *leaves: Any) -> Array:
         function, others = jax.tree.unflatten(tree, leaves)
         return function(w, *others)
@@ -220,7 +232,7 @@ def _hessian_pattern(
             return None
         floats = all(np.issubdtype(dtype, np.floating) for _, dtype in shapes)
         if not (floats and polynomial.is_analytic(evaluate, np.zeros(size), *ones)):
-            return Pattern(np.ones((size, size), dtype=bool))
+            return np.ones((size, size), dtype=bool)
     random, felt = np.random.default_rng(0), np.zeros((size, size), dtype=bool)
     sizes = [*(shape for shape, _ in shapes), (size,)]
     points = [[random.normal(size=shape) for shape in sizes] for _ in range(2)]
@@ -229,7 +241,7 @@ def _hessian_pattern(
         for *others, w in points:
             hessian = np.abs(np.asarray(compiled(w, *others)))
             felt |= ~(hessian <= 1e-12 * np.max(hessian, initial=0.0))  # NaN counts as non-zero
-    return Pattern(felt | felt.T)
+    return felt | felt.T
 
 
 def _color_columns(pattern: np.ndarray[Any, np.dtype[np.bool_]]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -181,7 +181,7 @@ class Program:
         """A digest of all that decides about the program in this process."""
         kinds = [(array.shape, str(array.dtype)) for array in arrays]
         settled = sorted(static.items()), sorted((self._options or {}).items())
-        return _digest((_settings(), reading(self.function), _structure(tree), kinds, settled))
+        return _digest((_settings(), reading(self.function), spelled_out(tree), kinds, settled))
 
     def _compiled(
         self, tree: jax.tree_util.PyTreeDef, arrays: list[Any], static: dict[str, Any], place: Path | None
@@ -364,7 +364,7 @@ def _make_room(home: Path) -> None:
         size -= bytes_
 
 
-def _structure(tree: jax.tree_util.PyTreeDef) -> Any:
+def spelled_out(tree: jax.tree_util.PyTreeDef) -> Any:
     """A structure as a text for its leaves, and tuples that any process makes alike."""
     node = tree.node_data()
     if node is None:
@@ -372,12 +372,12 @@ def _structure(tree: jax.tree_util.PyTreeDef) -> Any:
     kind, static = node
     mine = () if is_installed(kind.__module__) else reading(kind)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    return name, mine, _static(static), tuple(_structure(child) for child in tree.children())
+    return name, mine, _static(static), tuple(spelled_out(child) for child in tree.children())
 
 
 def _static(part: Any) -> Any:
     if isinstance(part, jax.tree_util.PyTreeDef):
-        return _structure(part)
+        return spelled_out(part)
     if isinstance(part, Whole):
         return _static(part.values)
     if isinstance(part, tuple | list):

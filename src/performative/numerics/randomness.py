@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from performative.numerics.arrays import as_field
+
 _LOGARITHM = [2 / (2 * k + 1) for k in range(10)]
 _SINE = [(-1) ** k / math.factorial(2 * k + 1) for k in range(11)]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -20,6 +22,9 @@ _ROOT_HALF = np.uint64(np.float64(math.sqrt(0.5)).view(np.uint64))
 
 def new_key(seed: int | Array) -> Array:
     """The root of all randomness of a run: a threefry key, whatever the user's default generator is."""
+    if isinstance(seed, int):  # its two words, as they are: nothing is compiled
+        words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
+        return jax.random.wrap_key_data(as_field(words), impl="threefry2x32")
     return jax.random.key(seed, impl="threefry2x32")
 
 

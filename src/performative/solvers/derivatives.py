@@ -14,7 +14,7 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.programs import Program
 from performative.problem import Problem
-from performative.sets import DecisionSet
+from performative.sets import Box, DecisionSet
 
 DecoupledRisk = Callable[..., Array]
 """risk(θ, where): the average loss of θ on the data that the decision `where` induces, which is θ itself by default.
@@ -38,6 +38,8 @@ Derivatives = Callable[[Floats], Model]
 @in_float64
 def projected(problem: Problem, point: Floats) -> Floats:
     """Π_Θ(point)."""
+    if isinstance(problem.decisions, Box):  # what it does to numbers is not worth a program
+        return np.clip(point, problem.decisions.lower, problem.decisions.upper)
     return np.asarray(_projection(problem.decisions, point))
 
 

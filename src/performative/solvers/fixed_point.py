@@ -37,12 +37,12 @@ STALLED = 15
 """After this many repetitions without getting much closer to a stable point, steps become shorter."""
 
 
-def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None = None) -> Solution:
+def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None = None, near: bool = False) -> Solution:
     """θ* = argmin_θ risk(θ, θ*) over θ ∈ Θ with g(θ) ≤ 0.
 
     Repeated minimization with Anderson acceleration, and with shorter steps if needed. If the risk on frozen data is not
     convex, its minimizer is searched for from nine starts; `message` says whether the decision is that minimizer or only a
-    KKT point.
+    KKT point. With a start that is `near` θ*, Newton's method comes first.
     """
     models = frozen_models(risk)
 
@@ -57,14 +57,14 @@ def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None =
     theta = require_feasible(problem, start)
     theta = smooth_start(problem, frozen(theta), theta)
     try:
-        return _fixed_point(problem, risk, frozen, theta)
+        return _fixed_point(problem, risk, frozen, theta, near)
     except SolverFailed:
         require_bounded(problem, frozen(theta), theta, "the risk on frozen data")
         raise
 
 
 def _fixed_point(
-    problem: Problem, risk: DecoupledRisk, frozen: Callable[[Floats], Derivatives], theta: Floats
+    problem: Problem, risk: DecoupledRisk, frozen: Callable[[Floats], Derivatives], theta: Floats, near: bool
 ) -> Solution:
     def examine(where: Floats) -> tuple[bool, str | None, str]:
         """Whether the risk on frozen data is proved convex, why it is not convex, and a sentence about either."""
@@ -89,8 +89,11 @@ def _fixed_point(
 
     for _ in range(8):
         at = functools.partial(repeated, lambda where: normalized(frozen(where), problem, scale), problem, theta)
-        point = at(REPETITIONS if reason is None else 40)
-        accepted = TOLERANCE * max(1.0, float(np.linalg.norm(field(point.decision))))
+        accepted = TOLERANCE * max(1.0, float(np.linalg.norm(field(theta))))
+        point = zero_of_natural_map(field, problem, theta, accepted) if near else None
+        if point is None or not point.residual <= accepted:
+            near, point = False, at(REPETITIONS if reason is None else 40)
+            accepted = TOLERANCE * max(1.0, float(np.linalg.norm(field(point.decision))))
         if reason is None and not point.residual <= accepted:
             for other in [point.decision, theta, *spread_of_points(problem, theta, 1)]:
                 begin = feasible_towards(problem, theta, other)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
+from performative.numerics.programs import Program
 from performative.problem import Problem
 from performative.solvers.bundle import minimize_with_kinks
 from performative.solvers.certificate import certified
@@ -125,7 +126,7 @@ def lower_elsewhere(problem: Problem, risk: DecoupledRisk, theta: Floats) -> tup
     return (points[best] if better else None), int(np.sum(usable)) - 1
 
 
-@jax.jit
+@Program
 def _looked_at(problem: Problem, risk: DecoupledRisk, points: Array) -> tuple[Array, Array]:
     return jax.lax.map(lambda theta: (risk(theta), jnp.max(problem.g(theta), initial=-jnp.inf)), points)
 

@@ -14,9 +14,9 @@ import numpy as np
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.solvers.conic import constraint_values, solve
-from performative.solvers.derivatives import projected
+from performative.solvers.derivatives import linearized, projected
 from performative.solvers.kkt import Point, kkt_residual
+from performative.solvers.quadratic import programs
 
 STEPS = 40
 """The most steps."""
@@ -54,17 +54,11 @@ def zero_of_natural_map(field: Callable[[Floats], Floats], problem: Problem, the
 
 def _natural_map(field: Callable[[Floats], Floats], problem: Problem, theta: Floats) -> tuple[Floats, Floats]:
     """θ − Π(θ − field(θ)), and the multipliers of the projection."""
-    import cvxpy as cp
-
-    x = cp.Variable(problem.dimension)
     slope = field(theta)
     if not np.all(np.isfinite(slope)):
         raise SolverFailed(f"the gradient on the data of {theta} is not finite")
-    limits = [values <= 0 for values in constraint_values(problem, theta, x)]
-    objective = 0.5 * cp.sum_squares(x - theta) + slope @ (x - theta)
-    solve(cp.Problem(cp.Minimize(objective), [*limits, *problem.decisions.declare(x)]))
-    lam = np.concatenate([np.atleast_1d(item.dual_value) for item in limits] or [np.zeros(0)])
-    return theta - projected(problem, x.value), np.maximum(lam, 0.0)
+    nearest, lam = programs(problem).minimize(theta, np.eye(len(theta)), slope, *linearized(problem, theta))
+    return theta - projected(problem, nearest), lam
 
 
 def jump(field: Callable[[Floats], Floats], theta: Floats, target: Floats) -> tuple[Floats, float] | None:

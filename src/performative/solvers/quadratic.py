@@ -12,9 +12,10 @@ import threading
 import types
 import warnings
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from performative.constraints import Linear
 from performative.errors import SolverFailed
@@ -78,7 +79,7 @@ class Polyhedron:
     ) -> tuple[Floats, Floats]:
         """See `ConeProgram.minimize`."""
         rows = np.concatenate([self._matrix, jacobian])
-        move, duals = _minimized(hessian, gradient, rows, np.concatenate([self._matrix @ theta + self._constant, g]))
+        move, duals = flat_minimum(hessian, gradient, rows, np.concatenate([self._matrix @ theta + self._constant, g]))
         return theta + move, duals[len(self._matrix) :]
 
     def least_of_largest(self, theta: Floats, g: Floats, jacobian: Floats, lowest: float) -> tuple[Floats, Floats]:
@@ -89,26 +90,42 @@ class Polyhedron:
         rows[-m - 1 :, d] = -1.0
         slope = np.append(np.zeros(d), 1.0)
         constant = np.concatenate([self._matrix @ theta + self._constant, g, [lowest]])
-        move, duals = _minimized(np.zeros((d + 1, d + 1)), slope, rows, constant)
+        move, duals = flat_minimum(np.zeros((d + 1, d + 1)), slope, rows, constant)
         return theta + move[:d], duals[-m - 1 : -1]
 
 
-def _minimized(hessian: Floats, gradient: Floats, rows: Floats, constant: Floats) -> tuple[Floats, Floats]:
+def flat_minimum(hessian: Floats, gradient: Floats, rows: Floats, constant: Floats) -> tuple[Floats, Floats]:
     """The minimizer u of ½uᵀHu + ⟨gradient, u⟩ with rows·u + constant ≤ 0, and the multipliers, or `SolverFailed`."""
     import clarabel
-    from scipy import sparse
 
-    quadratic = sparse.triu(sparse.csc_array(hessian), format="csc")
+    quadratic, sides = _Sparse.of(np.triu(hessian)), _Sparse.of(rows)
     cones = [clarabel.NonnegativeConeT(len(rows))] if len(rows) else []
     for options in (TIGHT, TIGHT | UNSCALED):
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         for name, value in options.items():
             setattr(settings, name, value)
-        found = clarabel.DefaultSolver(quadratic, gradient, sparse.csc_array(rows), -constant, cones, settings).solve()
+        found = clarabel.DefaultSolver(quadratic, gradient, sides, -constant, cones, settings).solve()
         if not _goes_on(found.status):
             return np.asarray(found.x), np.maximum(np.asarray(found.z), 0.0)
     raise _failed(found.status)
+
+
+class _Sparse(NamedTuple):
+    """A matrix by its columns, as Clarabel reads those of SciPy, which take longer to import than a program to solve."""
+
+    data: Floats
+    indices: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    shape: tuple[int, ...]
+    nnz: int
+    has_canonical_format: bool = True
+
+    @staticmethod
+    def of(matrix: Floats) -> _Sparse:
+        columns, rows = np.nonzero(matrix.T)
+        ends = np.cumsum(np.bincount(columns, minlength=matrix.shape[1]))
+        return _Sparse(matrix[rows, columns], rows, np.concatenate([[0], ends]), matrix.shape, len(rows))
 
 
 def _goes_on(status: Any) -> bool:

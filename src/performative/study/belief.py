@@ -23,12 +23,13 @@ from performative.errors import SolverFailed
 from performative.estimators.curved import RESIDUALS, CurvedRisk, Deployed, fit
 from performative.estimators.prediction import Learned, Prediction
 from performative.estimators.regression import LeastSquares, Regression
-from performative.estimators.standard_errors import Confidence, confidence
+from performative.estimators.standard_errors import Confidence, confidence, errors_of_line
 from performative.methods.protocol import Method, MethodState
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.precision import in_float64
 from performative.numerics.programs import Program
 from performative.numerics.pytrees import callable_node, pytree
+from performative.numerics.tails import beyond_f
 from performative.past import Past
 from performative.problem import Problem
 from performative.sets import Box
@@ -183,7 +184,7 @@ def believed(method: Method, state: MethodState, recent: Recent) -> Believed | N
     count = as_field(np.asarray(float(len(deployed.decisions))))
     learned = method.structure(state) if isinstance(method, KnowsStructure) else None
     if learned is not None:
-        return Believed(*learned, None, jnp.asarray(_misfit(learned, deployed)), count, early)
+        return Believed(*learned, None, as_field(np.asarray(_misfit(learned, deployed))), count, early)
     learner = LeastSquares(callable_node(apply_effect), None, None, None, None, (), RESERVOIR, None)
     prediction = Prediction(problem.loss, learner.shift)
     decisions, samples, weights = recent.rows(memory)
@@ -191,7 +192,7 @@ def believed(method: Method, state: MethodState, recent: Recent) -> Believed | N
     regression = Regression.of(decisions, samples, weights, None if quadratic else RESERVOIR)
     misfit = _misfit(Learned(learner, prediction, regression), deployed)
     curved = None if early else CurvedRisk.of(problem.loss, fit(deployed, _ranges(problem)))
-    return Believed(learner, prediction, regression, curved, jnp.asarray(misfit), count, early)
+    return Believed(learner, prediction, regression, curved, as_field(np.asarray(misfit)), count, early)
 
 
 def memory_of(method: Method) -> float | None:
@@ -204,10 +205,14 @@ def memory_of(method: Method) -> float | None:
 @in_float64
 def effect(world: Believed) -> tuple[Floats, Floats | None]:
     """The estimated effect, and its standard errors where it has any."""
-    estimate = _confidence(world, world.regression.decision)
+    regression, wider = world.regression, math.sqrt(float(world.misfit))
+    if world.curved is not None and regression.degrees + regression.deployments > regression.decision.shape[0] + 2:
+        line, errors = errors_of_line(regression)
+        return line, errors * wider
+    estimate = _confidence(world, regression.decision)
     if estimate is None:
-        return np.asarray(world.regression.effect), None
-    return estimate.effect, estimate.effect_error * math.sqrt(float(world.misfit))
+        return np.asarray(regression.effect), None
+    return estimate.effect, estimate.effect_error * wider
 
 
 @in_float64
@@ -388,8 +393,6 @@ def _misfit(learned: Learned, deployed: Deployed) -> float:
 
     It is 1 unless an F-test at 5% says that it is not.
     """
-    from scipy import special
-
     learner, _, regression = learned
     n, k = deployed.means.shape
     freedom = n - 1.0 - regression.effect.size / k
@@ -400,4 +403,4 @@ def _misfit(learned: Learned, deployed: Deployed) -> float:
     line = np.asarray(regression.data) + np.asarray(_shifts(learner, regression.effect, _padded(steps)))[:n]
     between = deployed.counts @ (deployed.means - line) ** 2 / freedom
     ratio = float(np.mean(between[within > 0] / within[within > 0]))
-    return ratio if ratio > float(special.fdtri(freedom, deployed.degrees, 0.95)) else 1.0
+    return ratio if beyond_f(freedom, deployed.degrees, ratio) < 0.05 else 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 
 import jax
@@ -13,6 +12,8 @@ from numpy.typing import NDArray
 from performative.estimators.moments import JointMoments
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
+from performative.numerics.tails import beyond_f
 from performative.study.belief import Believed
 from performative.study.clock import set_back
 
@@ -125,8 +126,6 @@ def _unexplained(columns: Floats, values: Floats, weights: Floats) -> Floats:
 
 def _explained(base: Floats, values: Floats, more: Floats, weights: Floats) -> float:
     """The p-value of the F-test that `more` columns explain nothing of `values` (n,) beyond a constant and those of `base`."""
-    from scipy import special
-
     whole = np.column_stack([base, more])
     before, after = (float(np.sum(_unexplained(x, values[:, None], weights) ** 2)) for x in (base, whole))
     rank = int(np.linalg.matrix_rank(np.sqrt(weights)[:, None] * np.column_stack([np.ones(len(values)), whole])))
@@ -136,15 +135,15 @@ def _explained(base: Floats, values: Floats, more: Floats, weights: Floats) -> f
         return 1.0
     if after <= ROUNDING * scale:
         return 0.0
-    return float(special.fdtrc(extra, free, max(before - after, 0.0) / extra / (after / free)))
+    return beyond_f(extra, free, max(before - after, 0.0) / extra / (after / free))
 
 
 @in_float64
 def _largest_curvature(world: Believed, theta: Floats, anticipates: bool) -> float:
-    return float(np.max(np.abs(np.linalg.eigvals(np.asarray(_slopes(world, theta, anticipates))))))
+    return float(np.max(np.abs(np.linalg.eigvals(np.asarray(_slopes(world, theta, anticipates=anticipates))))))
 
 
-@functools.partial(jax.jit, static_argnames="anticipates")
+@Program
 def _slopes(world: Believed, theta: Array, anticipates: bool) -> Array:
     """The Jacobian of the gradient of the risk; the gradient anticipates the reaction, or takes the data as they are."""
 

@@ -96,13 +96,13 @@ class Column:
 
 
 class Reported:
-    """The deployments that were reported, column by column: see MEANINGS. It grows with the log."""
+    """The deployments that were reported, column by column: those of MEANINGS that are `kept`. It grows with the log."""
 
-    def __init__(self, dimension: int, constraint_names: list[str]) -> None:
+    def __init__(self, dimension: int, constraint_names: list[str], kept: Iterable[str] = MEANINGS) -> None:
         self.constraint_names = constraint_names
         self._dimension = dimension
         whole = ("deployment", "t", "samples")
-        self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in MEANINGS}
+        self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in kept}
 
     def add(self, one: Round) -> None:
         """Add a deployment."""
@@ -120,8 +120,8 @@ class Reported:
             "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
             "loss": observed.losses.copy(),
         }
-        for name, value in values.items():
-            self.columns[name].add(value)
+        for name, column in self.columns.items():
+            column.add(values[name])
 
     def __len__(self) -> int:
         return len(self.columns["deployment"].rows)

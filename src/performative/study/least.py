@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -14,9 +13,11 @@ from performative.numerics.arrays import Floats
 from performative.numerics.programs import Program
 from performative.problem import Problem
 from performative.sets import Box
+from performative.solvers.derivatives import projected
+from performative.solvers.together import minimized_together
 
-SCATTERED, AGAIN = 5, 2
-"""How many random starts there are beside decisions that are known to be good, at first and where the last answer is known."""
+SCATTERED = 5
+"""How many starts there are beside decisions that are known to be good: random ones, and the last answer if there is one."""
 VIOLATED = 1e-5
 """By how much of the trust region's width a constraint may be violated."""
 
@@ -37,79 +38,73 @@ class Least(NamedTuple):
 def least(problem: Problem, risk: CurvedRisk, known: Floats, last: Floats | None = None) -> Least | None:
     """Of the decisions in the trust region; `known` (s, d) are feasible decisions to start from. None if none is found.
 
-    With the `last` answer, to nearly the same question, the search begins there as well and is shorter.
+    With the `last` answer, to nearly the same question, the search begins there as well.
 
     The least risk is at most the least of R̂ + q·error, and at least the least of R̂ − q·error.
     """
     low, high = (np.asarray(part) for part in risk.world.trusted())
     if isinstance(problem.decisions, Box):
-        low, high = (np.asarray(problem.decisions.project(end)) for end in (low, high))
-    random = np.random.default_rng(0).uniform(low, high, (SCATTERED if last is None else AGAIN, len(low)))
-    starts = np.clip(np.concatenate([known, random, *([] if last is None else [last[None]])]), low, high)
-    quantile = float(risk.world.quantile)
-    bound = _bound.of((problem, risk))
-    found = [_found(problem, bound, starts, (low, high), factor) for factor in (0.0, quantile, -quantile)]
-    if any(one is None for one in found):
+        low, high = (projected(problem, end) for end in (low, high))
+    more = np.zeros((0, len(low))) if last is None else last[None]
+    random = np.random.default_rng(0).uniform(low, high, (SCATTERED - len(more), len(low)))
+    starts, quantile = np.clip(np.concatenate([known, random, more]), low, high), float(risk.world.quantile)
+    found = _found(problem, risk, starts, (low, high), np.array([0.0, -quantile, quantile]))
+    if found is None:
         return None
-    decision, upper, lower = (one for one in found if one is not None)
+    decision, (value, lowest, highest) = found
     nearest, farthest = (np.asarray(part) for part in risk.world.trusted())
     margin = 1e-3 * (farthest - nearest)
     edge = bool(np.any((decision < nearest + margin) | (decision > farthest - margin)))
-
-    def value(theta: Floats, factor: float) -> float:
-        return float(bound(theta, starts[0], factor)[0])
-
-    return Least(decision, value(decision, 0.0), value(lower, -quantile), value(upper, quantile), edge)
+    return Least(decision, value, lowest, highest, edge)
 
 
 def _found(
-    problem: Problem,
-    bound: Callable[..., tuple[Array, Array]],
-    starts: Floats,
-    region: tuple[Floats, Floats],
-    factor: float,
-) -> Floats | None:
-    """The feasible decision of least R̂ + factor·error, by sequential quadratic programs from all starts."""
-    from scipy.optimize import minimize
+    problem: Problem, risk: CurvedRisk, starts: Floats, region: tuple[Floats, Floats], factors: Floats
+) -> tuple[Floats, list[float]] | None:
+    """The feasible decision of least R̂, and the least of R̂ + factor·error for each factor, the first of which is 0."""
+    bound, constraints, other, each = _bounds.of((problem, risk)), _constraints.of(problem), starts[0], len(starts)
+    lanes, factors = np.tile(starts, (len(factors), 1)), np.repeat(factors, each)
+    errors = [float(bound(lanes, other, np.full(len(lanes), one))[0][0]) for one in (0.0, 1.0)]
+    unit, width = max(errors[1] - errors[0], 1e-300), np.maximum(region[1] - region[0], 1e-300)
+    steep = np.maximum(np.linalg.norm(np.asarray(constraints(lanes)[1])[0] * width, axis=1), 1e-300)
 
-    other, constraints, names = starts[0], _constraints.of(problem), problem.constraint_names
-    unit = max(float(bound(other, other, 1.0)[0]) - float(bound(other, other, 0.0)[0]), 1e-300)
-    width = np.maximum(region[1] - region[0], 1e-300)
-    steep = np.maximum(np.linalg.norm(np.asarray(constraints(other)[1]) * width, axis=1), 1e-300)
+    def objective(u: Floats) -> tuple[Floats, Floats]:
+        value, slope = (np.asarray(part) for part in bound(region[0] + width * u, other, factors))
+        return value / unit, slope * width / unit
 
-    def objective(u: Floats) -> tuple[float, Floats]:
-        value, slope = bound(region[0] + width * u, other, factor)
-        return float(value) / unit, np.asarray(slope) * width / unit
+    def sides(u: Floats) -> tuple[Floats, Floats]:
+        g, slope = (np.asarray(part) for part in constraints(region[0] + width * u))
+        return g / steep, slope * width / steep[:, None]
 
-    def slack(u: Floats) -> Floats:
-        return -np.asarray(constraints(region[0] + width * u)[0]) / steep
-
-    def slack_slope(u: Floats) -> Floats:
-        return -np.asarray(constraints(region[0] + width * u)[1]) * width / steep[:, None]
-
-    limits = [{"type": "ineq", "fun": slack, "jac": slack_slope}] if names else []
-    tries = [(start - region[0]) / width for start in starts]
-    box = [(0.0, 1.0)] * len(width)
-    tries += [minimize(objective, u, jac=True, method="SLSQP", bounds=box, constraints=limits).x for u in tries]
-    fine = [u for u in tries if np.all(np.isfinite(u)) and (not names or np.min(slack(u)) >= -VIOLATED)]
-    values = [objective(u)[0] for u in fine]
-    if not fine or not np.any(np.isfinite(values)):
+    begun = (lanes - region[0]) / width
+    tries = [begun, minimized_together(objective, sides, begun)]
+    usable = [np.all(sides(u)[0] <= VIOLATED, axis=1) for u in tries]
+    values = [np.where(fine, objective(u)[0], np.inf).reshape(-1, each) for fine, u in zip(usable, tries, strict=True)]
+    reached = np.nan_to_num(np.concatenate(values, axis=1), nan=np.inf)  # one row for each factor
+    if not np.all(np.isfinite(np.min(reached, axis=1))):
         return None
-    return np.asarray(problem.decisions.project(region[0] + width * fine[int(np.nanargmin(values))]))
+    ends = np.concatenate([u.reshape(-1, each, len(width)) for u in tries], axis=1)
+    best = [projected(problem, region[0] + width * row[np.argmin(at)]) for row, at in zip(ends, reached, strict=True)]
+    least_of_each = np.asarray(bound(np.repeat(best, each, axis=0), other, factors)[0])[::each]
+    return best[0], least_of_each.tolist()
 
 
 @Program
-def _bound(given: tuple[Problem, CurvedRisk], theta: Array, other: Array, factor: float) -> tuple[Array, Array]:
-    """R̂ + factor·error at the decision nearest to θ, and its gradient."""
+def _bounds(given: tuple[Problem, CurvedRisk], decisions: Array, other: Array, factors: Array) -> tuple[Array, Array]:
+    """R̂ + factor·error at the decisions nearest to each of these (s, d), and its gradient there."""
     problem, risk = given
-    return jax.value_and_grad(lambda x: risk.bound(problem.decisions.project(x), other, factor))(theta)
+
+    def bound(theta: Array, factor: Array) -> Array:
+        return risk.bound(problem.decisions.project(theta), other, factor)
+
+    return jax.vmap(jax.value_and_grad(bound))(decisions, factors)
 
 
 @Program
-def _constraints(problem: Problem, theta: Array) -> tuple[Array, Array]:
-    """g and its derivative at the decision nearest to θ."""
+def _constraints(problem: Problem, decisions: Array) -> tuple[Array, Array]:
+    """g and its derivative at the decisions nearest to each of these (s, d)."""
 
-    def g(x: Array) -> Array:
-        return problem.g(problem.decisions.project(x))
+    def g(theta: Array) -> Array:
+        return problem.g(problem.decisions.project(theta))
 
-    return g(theta), jax.jacrev(g)(theta)
+    return jax.vmap(g)(decisions), jax.vmap(jax.jacrev(g))(decisions)

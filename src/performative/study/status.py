@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import jax.numpy as jnp
 import numpy as np
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.reasons import Explanation
+from performative.solvers.derivatives import constraint_values_at
 from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
-from performative.study.belief import Gain, Predicted, Recent
+from performative.study.belief import Believed, Gain, Predicted, Recent
 from performative.study.history import Reported
 from performative.study.words import row
 
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from performative.methods.protocol import Method, MethodState
+    from performative.problem import Problem
+    from performative.solvers.kkt import Solution
     from performative.study.deployments import Deployment
     from performative.study.history import Round
 
 
+KEPT = ("deployment", "samples", "decision", "deployed", "slack", "data", "loss")
+"""What is kept of each deployment that was reported: see `history.MEANINGS`."""
 MOST_ROWS = 8
 """How many rows and columns of the effect are printed."""
 
@@ -147,7 +151,7 @@ class Progress:
     def __init__(self, name: str, method: Method, dimension: int, constraint_names: list[str]) -> None:
         self._name, self._method = name, method
         self._recent = Recent(getattr(method, "history", None))
-        self._reported = Reported(dimension, constraint_names)
+        self._reported = Reported(dimension, constraint_names, KEPT)
         self._next = 0
         self._last: Status | None = None
 
@@ -176,7 +180,7 @@ def _status(
     """See `Status`; `past` is the history, `recent` holds its last samples, and solvers begin where the `last` status ended."""
     problem = method.problem
     decision, multipliers = np.asarray(state.decision), np.asarray(state.multipliers)
-    values, names = np.asarray(problem.g(jnp.asarray(decision))), problem.constraint_names
+    values, names = constraint_values_at(problem, decision), problem.constraint_names
     world = belief.believed(method, state, recent)
     deployed, slack = past["deployed"], past["slack"]
     shown = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
@@ -213,13 +217,17 @@ def _status(
         effect_error=effect_error,
         now=None if world is None else belief.predicted(world, decision),
         gain=None if world is None else belief.gain(world, decision, start),
-        stable=None if world is None else belief.solved(world, problem, fixed_point, _place(stable)),
+        stable=None if world is None else belief.solved(world, problem, _stable, _place(stable)),
         optimum=None if world is None else belief.optimum(world, problem, decision, start, _place(optimum)),
         exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"]),
         why=method.why(state) if isinstance(method, Explains) else None,
         next_action=_next(pending),
         warnings=tuple(warnings),
     )
+
+
+def _stable(problem: Problem, world: Believed, last: Floats | None) -> Solution:
+    return fixed_point(problem, world, last, near=last is not None)
 
 
 def _place(predicted: Predicted | None) -> Floats | None:

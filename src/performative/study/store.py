@@ -137,18 +137,17 @@ class Store:
                         raise StudyDamaged(f"{self.path} holds other events than before: it was replaced or damaged")
                     return False
                 running, seen, last = self._running.copy(), first, b""
-                rows = connection.execute(*self._between(first, head[0]))
-                key = f"max(length(record)), sum(key - {self._study << _SHIFT})"
-                longest, keys = connection.execute(*self._between(first, head[0], key, "")).fetchone()
-                at_once = max(1, min(_PIECE, _BYTES // (longest or 1)))
+                rows, at_once = connection.execute(*self._between(first, head[0], "key, record")), 1
                 while batch := rows.fetchmany(at_once):
-                    records = [record for (record,) in batch]
-                    if {*map(type, records)} != {bytes} or min(map(len, records)) <= 2 * _DIGEST:
+                    keys, records = zip(*batch, strict=True)
+                    place = (self._study << _SHIFT) + seen
+                    whole = {*map(type, records)} == {bytes} and min(map(len, records)) > 2 * _DIGEST
+                    if not whole or keys != (*range(place, place + len(keys)),):
                         raise StudyDamaged(self._what_is_damaged(first, head[0]))
                     running.update(b"".join(records))
                     seen, last = seen + len(records), records[-1]
-                every = seen == head[0] + 1 and keys == (first + head[0]) * (seen - first) // 2
-                if not every or running.digest() != head[1]:
+                    at_once = max(1, min(2 * at_once, _PIECE, _BYTES // max(map(len, records))))
+                if seen != head[0] + 1 or running.digest() != head[1]:
                     raise StudyDamaged(self._what_is_damaged(first, head[0]))
                 row = connection.execute("SELECT state FROM snapshots WHERE study = ?", (self._study,)).fetchone()
             if (
