@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from performative.study.history import Round
 
 
-KEPT = ("deployment", "samples", "decision", "deployed", "slack", "data", "loss")
+KEPT = ("deployment", "asked", "told", "samples", "decision", "deployed", "slack", "data", "loss")
 """What is kept of each deployment that was reported: see `history.MEANINGS`."""
 MOST_ROWS = 8
 """How many rows and columns of the effect are printed."""
