@@ -56,7 +56,7 @@ def test_status_tells_where_the_study_stands(learned):
 
 
 def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numbers(path):
-    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM)) as study:
+    with pf.Study.create(path, "eu", pf.safe_apda(PROBLEM, samples=5)) as study:
         run(study, 2)
         status = study.status()
         assert status.effect_error is None
