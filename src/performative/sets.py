@@ -181,9 +181,12 @@ class Ball(DecisionSet):
 
     def declare(self, variable: Any) -> list[Any]:
         """As one second-order cone."""
+        offset = variable - (0.0 if self.center is None else self.center)
+        if hasattr(offset, "within"):  # rows, which state it without cvxpy
+            return [offset.within(self.size)]
         import cvxpy as cp
 
-        return [cp.norm(variable - (0.0 if self.center is None else self.center), 2) <= self.size]
+        return [cp.norm(offset, 2) <= self.size]
 
 
 @pytree("dimension")
@@ -362,16 +365,16 @@ class Product(DecisionSet):
             start = stop
 
 
-def polyhedral(decisions: DecisionSet) -> bool:
-    """Whether Θ is known to have flat sides alone, which `declare` then states without cvxpy.
+def declared_by_rows(decisions: DecisionSet) -> bool:
+    """Whether Θ is known to have sides that are flat, or those of balls, which `declare` states by rows, without cvxpy.
 
     >>> import performative as pf
-    >>> pf.sets.polyhedral(pf.Box([0.0], [1.0])), pf.sets.polyhedral(pf.Ball(1.0))
+    >>> pf.sets.declared_by_rows(pf.Box([0.0], [1.0])), pf.sets.declared_by_rows(pf.Simplex(3))
     (True, False)
     """
     if type(decisions) is Product:
-        return all(map(polyhedral, decisions.parts))
-    return type(decisions) in (Box, Budget, HalfSpace, Reals)
+        return all(map(declared_by_rows, decisions.parts))
+    return type(decisions) in (Ball, Box, Budget, HalfSpace, Reals)
 
 
 def separable(decisions: object) -> bool:
