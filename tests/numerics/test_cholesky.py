@@ -20,6 +20,17 @@ def test_inverses(invert, n):
         np.testing.assert_allclose(matrices @ np.asarray(invert(matrices)), np.tile(np.eye(n), (4, 1, 1)), atol=1e-9)
 
 
+@pytest.mark.parametrize("n", [1, 3, 12])
+def test_roots_and_their_inverses(n):
+    factors = np.random.default_rng(n).normal(size=(4, n, n))
+    matrices = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.eye(n)
+    with precise():
+        roots = cholesky.root(jnp.asarray(matrices))
+        inverses = np.asarray(cholesky.eliminated(roots))
+    np.testing.assert_allclose(np.asarray(roots), np.linalg.cholesky(matrices), atol=1e-9)
+    np.testing.assert_allclose(inverses @ np.asarray(roots), np.tile(np.eye(n), (4, 1, 1)), atol=1e-9)
+
+
 def test_no_two_calls_of_lapack_can_run_at_the_same_time():
     """Batched ones would wait for each other forever on two cores: of each routine, a plan has one call."""
     method = pf.safe_apda(pf.Problem(Revenue(), pf.Box(np.zeros(3), np.ones(3))), start=np.full(3, 0.5), samples=2)

@@ -22,6 +22,7 @@ from performative.estimators.prediction import Outlook, Prediction
 from performative.estimators.regression import Fit
 from performative.methods.prior import Prior
 from performative.methods.stakes import Stakes
+from performative.numerics import cholesky
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.safety import PreparedSafety
@@ -118,7 +119,7 @@ class Model(NamedTuple):
         flattest = jnp.maximum(jnp.maximum(least, ROUNDING * values[-1]), 1e-300)
         top = jnp.maximum(values[-1], flattest)
         believed = (vectors * jnp.maximum(values, flattest)) @ vectors.T + STIFF * top * held
-        lower = lax.linalg.cholesky(believed)
+        lower = cholesky.root(believed)  # without LAPACK, which has had its one call of each routine
         convex, lower = lax.optimization_barrier(((vectors * jnp.maximum(values, 0.0)) @ vectors.T, lower))
         here = prediction.at(belief, belief.effect, theta)
         shape = prediction.gradient_variance(belief, belief.effect, theta)
@@ -126,7 +127,7 @@ class Model(NamedTuple):
             theta=theta,
             gradient=slopes,
             hessian=convex,
-            root=lax.linalg.triangular_solve(lower, jnp.eye(problem.d), left_side=True, lower=True).T,
+            root=cholesky.eliminated(lower).T,
             unroot=lower.T,
             top=top,
             slope=here.slope,

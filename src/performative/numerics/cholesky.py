@@ -38,7 +38,7 @@ def root(matrices: Array) -> Array:
 
 
 def eliminated(matrices: Array) -> Array:
-    """The inverses of matrices (…, n, n), by elimination without LAPACK: slower for large ones."""
+    """The inverses of matrices (…, n, n), or of their roots, by elimination without LAPACK: slower for large ones."""
     n = matrices.shape[-1]
 
     def eliminate(column: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
