@@ -202,3 +202,26 @@ def test_a_study_with_past_deployments(tmp_path, monkeypatch):
     assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
     assert "verified bit for bit; events: 3, reports: 1" in run("verify", *store)
     assert "round 1" in run("status", *store)
+
+
+def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("spec.toml").write_text(SPEC)
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = json.loads(run("ask", "--json", *store))
+    observed = demand(asked["decisions"][0], 5, 0)
+    Path("typo.json").write_text(json.dumps([[3e9, 1.0], *observed[1:].tolist()]))
+    Path("right.json").write_text(json.dumps(observed.tolist()))
+    run("tell", "typo.json", *number(asked), *store)
+    assert "already reported with other samples" in run("tell", "right.json", *number(asked), *store, code=1)
+    printed = run("retract", "--reason", "a typo", "--as", "Ada", *number(asked), *store)
+    assert "the report of deployment 1 is retracted" in printed
+    assert "0 deployments reported" in run("status", *store)
+    assert "reported; next is round 1" in run("tell", "right.json", *number(asked), *store)
+    log = run("log", *store).splitlines()
+    assert [line.split()[3] for line in log] == ["create", "ask", "tell", "retract", "tell"]
+    assert "deployment 1: a typo (Ada), decision" in log[3]
+    assert "events: 5, reports: 1" in run("verify", *store)
+    run("export", *store, "--out", "study.csv")
+    assert pandas.read_csv("study.csv")["mean_0"].max() < 10.0

@@ -11,9 +11,11 @@ from performative.study.events import (
     Asked,
     Canceled,
     Created,
+    InForce,
     Noted,
     Observed,
     Planned,
+    Retracted,
     SoFar,
     decoded,
     encoded,
@@ -32,11 +34,14 @@ EVENTS = {
     "ask": Asked(1, 2.5, 3, 20, 1, PAIR, PAIR[:, :1], PAIR[0], ONE),
     "first tell": Observed(2, 3.5, 1, ["a", "b"], PAIR[:, None], ONE, PLANNED, FAR, PAIR, PAIR),
     "tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR),
+    "retract": Retracted(4, 4.5, 1, 3, "a typo", "Ada", np.array([3]), None, 2, PLANNED, FAR, InForce(retracted=4)),
+    "tell after": Observed(6, 3.5, 5, None, PAIR[:, None], ONE, REASONED, FAR, in_force=InForce(retracted=4)),
     "cancel": Canceled(4, 4.5, 3, "a holiday"),
     "note": Noted(5, 5.5, "snow"),
 }
 NEXT = ["next.decisions", "next.g", "next.decision", "next.multipliers"]
-TOLD = ["samples", "losses", "so far.least", "so far.violated", "so far.worst"]
+SUMS = ["so far.least", "so far.violated", "so far.worst"]
+TOLD = ["samples", "losses", *SUMS]
 STORED = {
     "create": (
         {
@@ -58,6 +63,20 @@ STORED = {
     "tell": (
         {
             "kind": "tell", "at": 3.5, "deployment": 1, "columns": None, "told": 2,
+            "next": {"round": 4, "samples": 20, "draws": False},
+        },
+        [*TOLD, *NEXT, "next.why.gain", "next.why.held"],
+    ),
+    "retract": (
+        {
+            "kind": "retract", "at": 4.5, "deployment": 1, "report": 3, "reason": "a typo", "by": "Ada", "columns": None,
+            "width": 2, "told": 2, "in force": {"retracted": 4}, "next": {"round": 4, "samples": 20, "draws": True},
+        },
+        ["reports", *SUMS, *NEXT],
+    ),
+    "tell after": (
+        {
+            "kind": "tell", "at": 3.5, "deployment": 5, "columns": None, "told": 2, "in force": {"retracted": 4},
             "next": {"round": 4, "samples": 20, "draws": False},
         },
         [*TOLD, *NEXT, "next.why.gain", "next.why.held"],

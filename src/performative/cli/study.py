@@ -25,6 +25,7 @@ app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report
 Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
 Number = Annotated[int, typer.Option("--deployment", help="The number of the deployment, as printed by `ask`.")]
+By = Annotated[str | None, typer.Option("--as", help="Who does it; the system's user, if left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -73,6 +74,22 @@ def tell(
         form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
         told = study.tell(deployment, _samples(data, study, deployment, form))
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
+
+
+@app.command()
+def retract(
+    reason: Annotated[str, typer.Option(help="Why the report is wrong.")],
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    by: By = None,
+) -> None:
+    """Take back what was reported for a deployment: nothing is learned from it any more. It can be reported again."""
+    with _opened(store, name) as study:
+        study.retract(deployment, reason, by)
+        typer.echo(
+            f"the report of deployment {deployment} is retracted; `tell` may report it again, with the right samples"
+        )
 
 
 @app.command()
@@ -145,7 +162,7 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
                 typer.echo(json.dumps(plain(event)))
                 continue
             at = datetime.datetime.fromtimestamp(event.at).isoformat(" ", "seconds")
-            typer.echo(f"{event.number:>6}  {at}  {event.kind:6}  {_line(event)}")
+            typer.echo(f"{event.number:>6}  {at}  {event.kind:7}  {_line(event)}")
 
 
 @app.command()
@@ -302,7 +319,7 @@ def _words(study: Study, deployment: Deployment) -> str:
 
 def _line(event: Event) -> str:
     """What an event says, in a line."""
-    from performative.study.events import Asked, Canceled, Created, Noted, Observed
+    from performative.study.events import Asked, Canceled, Created, Noted, Observed, Retracted
     from performative.study.words import row
 
     match event:
@@ -313,6 +330,8 @@ def _line(event: Event) -> str:
         case Observed():
             b, n, _ = event.samples.shape
             return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.planned.decision)}"
+        case Retracted():
+            return f"deployment {event.deployment}: {event.reason} ({event.by}), decision {row(event.planned.decision)}"
         case Canceled():
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():

@@ -4,7 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 from performative.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
 from performative.study.deployments import Deployment, Told, Why
-from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, Planned, SoFar
+from performative.study.events import (
+    Asked,
+    Canceled,
+    Created,
+    Event,
+    InForce,
+    Noted,
+    Observed,
+    Planned,
+    Retracted,
+    SoFar,
+)
 from performative.study.replay import Replay
 from performative.study.study import Study
 
@@ -18,12 +29,14 @@ __all__ = [
     "Created",
     "Deployment",
     "Event",
+    "InForce",
     "NotReproduced",
     "Noted",
     "Observed",
     "OtherMethod",
     "Planned",
     "Replay",
+    "Retracted",
     "SoFar",
     "Status",
     "Study",

@@ -1,4 +1,4 @@
-"""What happens in a study: one class for each kind of event (create, ask, tell, cancel, note), and how each is stored as bytes.
+"""What happens in a study: one class for each kind of event, and how each is stored as bytes.
 
 A record is a JSON header and named arrays (see `records`); the header's `kind` says which class it is.
 """
@@ -84,6 +84,26 @@ class SoFar:
             violated=self.violated + (slack < -VIOLATED),
             worst=np.where(worse, deployment, self.worst),
         )
+
+
+class InForce(NamedTuple):
+    """Which events a study goes by, by their numbers: 0, the first event, until another one takes its place.
+
+    `retracted` is the last retraction, which lists all reports that were taken back.
+
+    >>> InForce(), InForce(retracted=7).plain()
+    (InForce(retracted=0), {'retracted': 7})
+    """
+
+    retracted: int = 0
+
+    def plain(self) -> dict[str, int]:
+        """Those that are not the first event."""
+        return {name: number for name, number in self._asdict().items() if number}
+
+
+FROM_THE_START = InForce()
+"""Nothing was corrected yet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,6 +195,40 @@ class Observed:
     so_far: SoFar
     probes: Floats | None = None
     probe_losses: Floats | None = None
+    in_force: InForce = FROM_THE_START
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Retracted:
+    """The report of a deployment was taken back: `planned` follows from the others alone, told again from the beginning.
+
+    `told` is the number of the event that reported it, and `reports` are the numbers of all such events that were taken back so
+    far. `so_far`, `columns` and `width` (how many numbers a sample has, if that is known) are those of the reports that are left.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     told = study.tell(study.ask(), [[[3e9]]])
+    ...     study.retract(1, "a typo", by="Ada")
+    ...     retracted = [event for event in study.events() if isinstance(event, pf.study.Retracted)]
+    >>> retracted[0].reason, retracted[0].by, retracted[0].reports.tolist(), retracted[0].planned.decision.tolist()
+    ('a typo', 'Ada', [2], [0.0])
+    """
+
+    kind: ClassVar[str] = "retract"
+    number: int
+    at: float
+    deployment: int
+    told: int
+    reason: str
+    by: str
+    reports: NDArray[np.int64]
+    columns: list[str] | None
+    width: int | None
+    planned: Planned
+    so_far: SoFar
+    in_force: InForce
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +262,7 @@ class Noted:
     text: str
 
 
-Event = Created | Asked | Observed | Canceled | Noted
+Event = Created | Asked | Observed | Retracted | Canceled | Noted
 
 
 def encoded(event: Event) -> bytes:
@@ -227,6 +281,7 @@ class Report(NamedTuple):
 
     number: int
     at: float
+    deployment: int
     samples: NDArray[np.float64]
     losses: NDArray[np.float64]
 
@@ -237,7 +292,7 @@ def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
     if header["kind"] == Asked.kind:
         return _asked(number, header, arrays)
     if header["kind"] == Observed.kind:
-        return Report(number, header["at"], arrays["samples"], arrays["losses"])
+        return Report(number, header["at"], header["deployment"], arrays["samples"], arrays["losses"])
     return None
 
 
@@ -271,11 +326,13 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             }
         case Observed():
             header |= {"deployment": event.deployment, "columns": event.columns, "told": event.so_far.told}
-            far = event.so_far
-            arrays = {"samples": event.samples, "losses": event.losses}
-            arrays |= {f"{_SO_FAR}{name}": getattr(far, name) for name in ("least", "violated", "worst")}
+            arrays = {"samples": event.samples, "losses": event.losses} | _sums(event.so_far)
             if event.probes is not None:
                 arrays |= {"probed": event.probes, "loss": event.probe_losses}
+        case Retracted():
+            header |= {"deployment": event.deployment, "report": event.told, "reason": event.reason, "by": event.by}
+            header |= {"columns": event.columns, "width": event.width, "told": event.so_far.told}
+            arrays = {"reports": event.reports} | _sums(event.so_far)
         case Canceled():
             header |= {"deployment": event.deployment, "reason": event.reason}
         case Noted():
@@ -286,7 +343,9 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             arrays |= {_PROBED + name: array for name, array in event.points.items()}
             header |= {"seed": event.seed, "performative": event.performative, "jax": event.jax}
             header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
-    if isinstance(event, Created | Observed):
+    if isinstance(event, Observed | Retracted) and event.in_force.plain():
+        header["in force"] = event.in_force.plain()
+    if isinstance(event, Created | Observed | Retracted):
         planned = event.planned
         header["next"] = {"round": planned.round, "samples": planned.samples, "draws": planned.draws}
         parts: dict[str, NDArray[Any]] = {
@@ -298,6 +357,18 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         parts |= {f"{_WHY}{name}": number for name, number in (planned.reasons or {}).items()}
         arrays |= {_NEXT + name: part for name, part in parts.items()}
     return header, arrays
+
+
+def _sums(far: SoFar) -> dict[str, NDArray[Any]]:
+    return {f"{_SO_FAR}{name}": getattr(far, name) for name in ("least", "violated", "worst")}
+
+
+def _so_far(header: dict[str, Any], arrays: Arrays) -> SoFar:
+    return SoFar(header["told"], *(arrays[f"{_SO_FAR}{name}"] for name in ("least", "violated", "worst")))
+
+
+def _in_force(header: dict[str, Any]) -> InForce:
+    return InForce(**header.get("in force", {}))
 
 
 def _planned(header: dict[str, Any], arrays: Arrays) -> Planned:
@@ -348,7 +419,6 @@ def _asked(number: int, header: dict[str, Any], arrays: Arrays) -> Asked:
 
 
 def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
-    far = (arrays[f"{_SO_FAR}{name}"] for name in ("least", "violated", "worst"))
     return Observed(
         number=number,
         at=header["at"],
@@ -357,9 +427,27 @@ def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
         samples=arrays["samples"],
         losses=arrays["losses"],
         planned=_planned(header, arrays),
-        so_far=SoFar(header["told"], *far),
+        so_far=_so_far(header, arrays),
         probes=arrays.get("probed"),
         probe_losses=arrays.get("loss"),
+        in_force=_in_force(header),
+    )
+
+
+def _retracted(number: int, header: dict[str, Any], arrays: Arrays) -> Retracted:
+    return Retracted(
+        number=number,
+        at=header["at"],
+        deployment=header["deployment"],
+        told=header["report"],
+        reason=header["reason"],
+        by=header["by"],
+        reports=arrays["reports"],
+        columns=header["columns"],
+        width=header["width"],
+        planned=_planned(header, arrays),
+        so_far=_so_far(header, arrays),
+        in_force=_in_force(header),
     )
 
 
@@ -375,6 +463,7 @@ _DECODERS: dict[str, Callable[[int, dict[str, Any], Arrays], Event]] = {
     Created.kind: _created,
     Asked.kind: _asked,
     Observed.kind: _observed,
+    Retracted.kind: _retracted,
     Canceled.kind: _canceled,
     Noted.kind: _noted,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,15 +21,20 @@ class Round(NamedTuple):
     observed: Observed | Report
 
 
-def rounds(events: Iterable[Event | Report | None]) -> Iterator[Round]:
-    """The deployments of a log whose samples were reported."""
+def rounds(
+    events: Iterable[Event | Report | None], find: Callable[[int], Asked], without: Collection[int] = ()
+) -> Iterator[Round]:
+    """The deployments of a log whose samples were reported, except the reports `without`, by the numbers of their events.
+
+    `find` gives the event that asked for a deployment where it lies before these events, or was reported before.
+    """
     asked: Asked | None = None
     for event in events:
         if isinstance(event, Asked):  # one is open at a time
             asked = event
-        elif isinstance(event, Observed | Report):
-            assert asked is not None
-            yield Round(asked, event)
+        elif isinstance(event, Observed | Report) and event.number not in without:
+            is_open = asked is not None and asked.number == event.deployment
+            yield Round(asked if asked is not None and is_open else find(event.deployment), event)
 
 
 MEANINGS = {

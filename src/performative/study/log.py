@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from performative.study.deployments import Deployment
 from performative.study.events import (
+    FROM_THE_START,
     Asked,
     Canceled,
     Created,
     Event,
-    Noted,
+    InForce,
     Observed,
     Planned,
+    Retracted,
     SoFar,
     asked_or_reported,
     decoded,
@@ -27,7 +30,8 @@ class Position(NamedTuple):
     """Where a study stands after this number of `events`.
 
     `planned` is what the method asked for when it last learned something, and `attempt` that of the next deployment; `width` (how
-    many numbers a sample has) and `columns` are None until they are known.
+    many numbers a sample has) and `columns` are None until they are known. `retracted` are the numbers of the reports that were
+    taken back.
     """
 
     events: int
@@ -37,6 +41,8 @@ class Position(NamedTuple):
     so_far: SoFar
     width: int | None
     columns: list[str] | None
+    in_force: InForce
+    retracted: frozenset[int]
 
 
 class Log:
@@ -78,9 +84,18 @@ class Log:
         """The events from number `first` on."""
         return (decoded(record.seq, record.body) for record in self.store.records(first))
 
-    def reported(self, first: int = 0) -> Iterator[Round]:
-        """The deployments that were asked for from number `first` on, and reported."""
-        return rounds(asked_or_reported(record.seq, record.body) for record in self.store.records(first))
+    def reported(self, first: int = 0, without: Collection[int] = (), before: int | None = None) -> Iterator[Round]:
+        """The deployments reported by events from number `first` on, and `before` a number, except the reports `without`."""
+        records = self.store.records(first)
+        if before is not None:
+            records = itertools.takewhile(lambda record: record.seq < before, records)
+        return rounds((asked_or_reported(record.seq, record.body) for record in records), self.asked, without)
+
+    def asked(self, deployment: int) -> Asked:
+        """The event that asked for a deployment."""
+        event = self.event(deployment)
+        assert isinstance(event, Asked)
+        return event
 
     def with_digests(self) -> Iterator[tuple[Event, bytes]]:
         """All events, each with the digest of the state it leaves."""
@@ -96,31 +111,52 @@ class Log:
             self._first = next((event for event in self.events(1) if isinstance(event, Observed)), None)
         return self._first
 
-    def outcome(self, deployment: int) -> Observed | Canceled:
-        """How a deployment that is no longer open ended."""
+    def outcome(self, deployment: int, retracted: Collection[int] = ()) -> Observed | Canceled | None:
+        """How a deployment that is no longer open ended; None if its report was taken back."""
         for event in self.events(deployment + 1):
-            if isinstance(event, Observed | Canceled) and event.deployment == deployment:
+            if (
+                isinstance(event, Observed | Canceled)
+                and event.deployment == deployment
+                and event.number not in retracted
+            ):
                 return event
-        raise AssertionError(deployment)
+        return None
+
+    def retraction(self, deployment: int) -> Retracted:
+        """The last event that took back the report of a deployment."""
+        return next(
+            event for event in self.backward() if isinstance(event, Retracted) and event.deployment == deployment
+        )
 
     def position(self) -> Position:
         """Where the study stands."""
-        latest: Event | None = None
+        learned: Created | Observed | Retracted | None = None
+        latest: Asked | Created | None = None
+        ended: dict[int, Observed | Canceled] = {}
         for event in self.backward():
-            if latest is None and not isinstance(event, Noted):
+            if isinstance(event, Observed | Canceled):
+                ended[event.deployment] = event
+            if learned is None and isinstance(event, Created | Observed | Retracted):
+                learned = event
+            if latest is None and isinstance(event, Asked | Created):
                 latest = event
-            if isinstance(event, Observed | Created):
+            if learned is not None and latest is not None:
                 break
-        pending = Deployment.of(latest) if isinstance(latest, Asked) else None
-        attempt = 1 + self._attempt(latest.deployment) if isinstance(latest, Canceled) else 0
-        if isinstance(event, Observed):
-            width = event.samples.shape[2]
-            return Position(self.count, pending, event.planned, attempt, event.so_far, width, event.columns)
-        assert isinstance(event, Created)
-        nothing = SoFar.nothing(len(self.constraint_names))
-        return Position(self.count, pending, event.planned, attempt, nothing, None, None)
+        assert learned is not None
+        pending, attempt = None, 0
+        if isinstance(latest, Asked):
+            end = ended.get(latest.number)
+            pending = Deployment.of(latest) if end is None else None
+            attempt = 1 + latest.attempt if isinstance(end, Canceled) and latest.number > learned.number else 0
+        if isinstance(learned, Created):
+            so_far, width, columns, in_force = SoFar.nothing(len(self.constraint_names)), None, None, FROM_THE_START
+        else:
+            so_far, columns, in_force = learned.so_far, learned.columns, learned.in_force
+            width = learned.samples.shape[2] if isinstance(learned, Observed) else learned.width
+        retracted = self.retracted(in_force.retracted)
+        return Position(self.count, pending, learned.planned, attempt, so_far, width, columns, in_force, retracted)
 
-    def _attempt(self, deployment: int) -> int:
-        event = self.event(deployment)
-        assert isinstance(event, Asked)
-        return event.attempt
+    def retracted(self, last: int) -> frozenset[int]:
+        """The reports that were taken back up to the `last` such event; 0 if there is none."""
+        event = self.event(last) if last else None
+        return frozenset(event.reports.tolist()) if isinstance(event, Retracted) else frozenset()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from performative import __version__
 from performative.errors import NotReproduced
-from performative.study.events import Asked, Created, Observed, Planned, SoFar
+from performative.study.events import Asked, Created, Observed, Planned, Retracted, SoFar
 
 if TYPE_CHECKING:
     from performative.study.calls import Calls
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Replay(NamedTuple):
-    """What `verify` replayed: how many events, and how many reports among them.
+    """What `verify` replayed: how many events, and how many reports among them count.
 
     >>> print(Replay(events=4, told=1))
     Replay(events=4, told=1)
@@ -30,11 +30,13 @@ class Replay(NamedTuple):
 
 def replay(log: Log, calls: Calls) -> Replay:
     """Go through all events; `NotReproduced` at the first that comes out differently."""
+    from performative.study.relearning import relearned
     from performative.study.states import packed_state
 
     state = calls.begin()
     planned, asked = calls.ask(state, 0), None
     current, so_far = packed_state(state), SoFar.nothing(len(log.constraint_names))
+    retracted: frozenset[int] = frozenset()
     for event, digest in log.with_digests():
         if isinstance(event, Created):
             _require_planned(log, event.number, event.planned, planned)
@@ -43,19 +45,32 @@ def replay(log: Log, calls: Calls) -> Replay:
             _require_same(log, event.number, "the decisions", event.decisions, now.decisions)
             asked = event
         elif isinstance(event, Observed):
-            assert asked is not None
+            if asked is None or asked.number != event.deployment:  # reported before, and taken back
+                asked = log.asked(event.deployment)
             state, planned, losses, _ = calls.tell(state, asked.decisions, event.samples)
             current, so_far = packed_state(state), so_far.after(asked.number, asked.constraint_values)
             _require_planned(log, event.number, event.planned, planned)
             _require_same(log, event.number, "the losses", event.losses, losses)
-            for name in ("told", "least", "violated", "worst"):
-                stored, added = (np.asarray(getattr(part, name)) for part in (event.so_far, so_far))
-                _require_same(log, event.number, "the sums", stored, added)
+            _require_sums(log, event.number, event.so_far, so_far)
+        elif isinstance(event, Retracted):
+            retracted |= {event.told}
+            _require_same(log, event.number, "the reports", event.reports, np.array(sorted(retracted), np.int64))
+            left = log.reported(without=retracted, before=event.number)
+            state, planned, so_far, _ = relearned(calls, len(log.constraint_names), left)
+            current = packed_state(state)
+            _require_planned(log, event.number, event.planned, planned)
+            _require_sums(log, event.number, event.so_far, so_far)
         if hashlib.sha256(current).digest() != digest:
             raise NotReproduced(_difference(log, event.number, "the numbers of the state"))
     if current != log.store.state:
         raise NotReproduced(_difference(log, log.count - 1, "the numbers of the snapshot"))
     return Replay(log.count, so_far.told)
+
+
+def _require_sums(log: Log, number: int, stored: SoFar, computed: SoFar) -> None:
+    for name in ("told", "least", "violated", "worst"):
+        one, other = (np.asarray(getattr(part, name)) for part in (stored, computed))
+        _require_same(log, number, "the sums", one, other)
 
 
 def _require_planned(log: Log, number: int, stored: Planned, computed: Planned) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from performative.errors import AlreadyTold
 from performative.numerics.arrays import Floats
 from performative.study.deployments import Deployment, Told
-from performative.study.events import Asked, Canceled, Event, Observed
+from performative.study.events import Asked, Canceled, Event, Observed, Planned, Retracted
 from performative.study.log import Log
 from performative.study.store import Moved
 
@@ -89,7 +89,7 @@ class Session:
         return deployment
 
     def tell(self, deployment: Deployment, samples: Floats, columns: list[str] | None) -> Told | None:
-        """Tell the method what the open deployment brought and store it; None if another process was faster."""
+        """Tell the method what a deployment brought and store it; None if another process was faster."""
         learned = self.worker.tell(deployment.decisions, samples, self.position.width)
         event = Observed(
             number=self.log.count,
@@ -102,14 +102,15 @@ class Session:
             so_far=self.position.so_far.after(deployment.id, -deployment.why.safety),
             probes=learned.probes,
             probe_losses=learned.probe_losses,
+            in_force=self.position.in_force,
         )
         if not self.append(event, learned.packed):
             return None
-        self.worker.learned(learned)
-        width = samples.shape[2]
+        self.worker.learned(learned.state)
+        width, pending = samples.shape[2], self.position.pending
         self.position = self.position._replace(
             events=self.log.count,
-            pending=None,
+            pending=None if pending is None or pending.id == deployment.id else pending,
             planned=event.planned,
             attempt=0,
             so_far=event.so_far,
@@ -118,16 +119,74 @@ class Session:
         )
         return Told.of(deployment, event)
 
-    def told_before(self, deployment: Deployment, samples: Floats) -> Told:
-        """The answer to a `tell` of a deployment that is not open."""
-        outcome = self.log.outcome(deployment.id)
+    def told_before(self, deployment: Deployment, samples: Floats) -> Told | None:
+        """The answer to a `tell` of a deployment that is not open; None if its report was taken back: it can be told anew."""
+        outcome = self.log.outcome(deployment.id, self.position.retracted)
+        if outcome is None:
+            return None
         if isinstance(outcome, Canceled):
             raise AlreadyTold(f"deployment {deployment.id} cannot be reported, since it was canceled: {outcome.reason}")
         if outcome.samples.shape != samples.shape or outcome.samples.tobytes() != samples.tobytes():
             raise AlreadyTold(
-                f"deployment {deployment.id} was already reported with other samples; nothing was changed"
+                f"deployment {deployment.id} was already reported with other samples; nothing was changed. If those were wrong, "
+                "`retract` them first"
             )
         return Told.of(deployment, outcome)
+
+    def retract(self, deployment: Deployment, reason: str, by: str) -> bool:
+        """Take back the report of a deployment and store what the others lead to; whether no other process was faster.
+
+        Nothing is done if it was taken back for the same reason before.
+        """
+        position = self.position
+        if self.is_open(deployment):
+            raise ValueError(
+                f"`deployment` must have been reported to be retracted, but deployment {deployment.id} is open; `cancel` it if "
+                "it was not carried out"
+            )
+        told = self.log.outcome(deployment.id, position.retracted)
+        if isinstance(told, Canceled):
+            raise AlreadyTold(f"deployment {deployment.id} cannot be retracted, since it was canceled: {told.reason}")
+        if told is None:
+            before = self.log.retraction(deployment.id)
+            if before.reason == reason:
+                return True
+            raise AlreadyTold(
+                f"deployment {deployment.id} cannot be retracted, since {before.by} retracted it before: {before.reason}"
+            )
+        reports = position.retracted | {told.number}
+        after = self.worker.relearned(self.log.reported(without=reports))
+        self._require_fitting(f"deployment {deployment.id} cannot be retracted", after.planned)
+        last = None if after.last is None else self.log.event(after.last.observed.number)
+        left = last if isinstance(last, Observed) else None
+        event = Retracted(
+            number=self.log.count,
+            at=time.time(),
+            deployment=deployment.id,
+            told=told.number,
+            reason=reason,
+            by=by,
+            reports=np.array(sorted(reports), np.int64),
+            columns=None if left is None else left.columns,
+            width=None if left is None else left.samples.shape[2],
+            planned=after.planned,
+            so_far=after.so_far,
+            in_force=position.in_force._replace(retracted=self.log.count),
+        )
+        if not self.append(event, after.packed):
+            return False
+        self.worker.learned(after.state)
+        self.catch_up()
+        return True
+
+    def _require_fitting(self, refusal: str, planned: Planned) -> None:
+        """Refuse a correction after which the method deploys another number at once than is open, which it could not be told."""
+        pending = self.position.pending
+        if pending is not None and len(pending.decisions) != len(planned.decisions):
+            raise ValueError(
+                f"{refusal}: after that the method asks for {len(planned.decisions)} decisions at once and could not learn from "
+                f"the {len(pending.decisions)} of deployment {pending.id}, which is open; report or cancel it first"
+            )
 
     def deployment(self, deployment: Deployment | int) -> Deployment:
         """A deployment as it is stored, by its id, open or not."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from performative.errors import AlreadyTold
 from performative.study.deployments import Deployment, Told
-from performative.study.events import Canceled, Event, Noted, encoded
+from performative.study.events import Canceled, Event, InForce, Noted, encoded
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
+from performative.study.people import person, words
 from performative.study.replay import Replay
 from performative.study.samples import read
 from performative.study.session import Session
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from performative.reasons import Explanation
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
+
+T = TypeVar("T")
 
 
 class Study:
@@ -58,7 +63,7 @@ class Study:
         self.name = name
         self._lock = threading.RLock()
         self._session = Session(log, worker, lambda log: _described(log, name))
-        self._progress: Progress | None = None
+        self._progress: tuple[InForce, Progress] | None = None
         self._shown: tuple[int, Status] | None = None
 
     @classmethod
@@ -196,7 +201,7 @@ class Study:
         """Report what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
 
         n may differ from the number that was wanted. Repeating the call changes nothing and returns the same; other samples for
-        a deployment that was already reported are refused with `AlreadyTold`.
+        a deployment that was already reported are refused with `AlreadyTold`, unless that report was retracted.
         """
         session = self._session
         while True:
@@ -206,26 +211,43 @@ class Study:
             scalars = target.decisions.shape[1] == 1
             known = session.position.columns or session.worker.columns
             data, columns = read(samples, len(target.decisions), known, scalars)
-            if not session.is_open(target):
-                return session.told_before(target, data)
+            before = None if session.is_open(target) else session.told_before(target, data)
+            if before is not None:
+                return before
             told = session.tell(target, data, columns)
             if told is not None:
                 return told
 
     @one_at_a_time
+    def retract(self, deployment: Deployment | int, reason: str, by: str | None = None) -> None:
+        """Take back what was reported for `deployment`: the study goes on as if it had only the other reports.
+
+        All of them are told to the method again, from the beginning. A deployment that is open stays open, since it may be live:
+        it can be told, and the next `ask` decides anew. The deployment that was taken back can be told again, with the right
+        samples. The log keeps what was told, and who took it back: `by`, or the system's user.
+        """
+        words("reason", reason, "why the report is wrong")
+        by, session = person(by), self._session
+        while True:
+            session.refresh()
+            if session.retract(session.deployment(deployment), reason, by):
+                return
+
+    @one_at_a_time
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
         """Say that `deployment` could not be carried out: the next `ask` is another attempt at the same round."""
-        if not isinstance(reason, str) or not reason:
-            raise ValueError(f"`reason` must be a nonempty string that says why, but got {reason!r}")
+        words("reason", reason, "why it could not be carried out")
         session = self._session
         while True:
             session.refresh()
             target = session.deployment(deployment)
             if not session.is_open(target):
-                outcome = session.log.outcome(target.id)
+                outcome = session.log.outcome(target.id, session.position.retracted)
                 if isinstance(outcome, Canceled) and outcome.reason == reason:
                     return
-                ending = f"canceled ({outcome.reason})" if isinstance(outcome, Canceled) else "reported"
+                ending = (
+                    f"canceled ({outcome.reason})" if isinstance(outcome, Canceled) else "reported"
+                )  # perhaps to be told anew
                 raise AlreadyTold(f"deployment {target.id} cannot be canceled, since it was already {ending}")
             if session.append(Canceled(session.log.count, time.time(), target.id, reason)):
                 session.catch_up()
@@ -254,11 +276,8 @@ class Study:
         """The events so far, of the classes that `performative.study` lends; the first one is `Created`."""
         with self._lock:
             self._session.refresh()
-            count, events = self._session.log.count, self._session.log.events()
-        for _ in range(count):
-            with self._lock:  # one at a time, so that nobody waits for a reader of the whole log
-                event = next(events)
-            yield event
+            events = itertools.islice(self._session.log.events(), self._session.log.count)
+        yield from self._one_by_one(events)
 
     @one_at_a_time
     def status(self) -> Status:
@@ -268,10 +287,17 @@ class Study:
         state, log = self.state, self._session.log
         if self._shown is not None and self._shown[0] == log.count:
             return self._shown[1]
-        if self._progress is None:
-            self._progress = Progress(self.name, self.method, log.dimension, self.constraint_names)
+        position = self._session.position
+        if (
+            self._progress is None or self._progress[0] != position.in_force
+        ):  # what it has read may have been taken back
+            self._progress = (
+                position.in_force,
+                Progress(self.name, self.method, log.dimension, self.constraint_names),
+            )
         try:
-            self._shown = log.count, self._progress.status(state, self._session.position.pending, log.reported)
+            reported = functools.partial(log.reported, without=position.retracted)
+            self._shown = log.count, self._progress[1].status(state, position.pending, reported)
             return self._shown[1]
         except BaseException:  # what was read in part is read again
             self._progress = None
@@ -293,15 +319,28 @@ class Study:
         self._session.refresh()
         log = self._session.log
         reported = Reported(log.dimension, self.constraint_names)
-        for one in log.reported():
+        for one in log.reported(without=self._session.position.retracted):
             reported.add(one)
         return reported.dataset(self.name, self.seed)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The same as a row for each decision that was deployed."""
-        from performative.study.history import records, rounds
+        from performative.study.history import records
 
-        return records(rounds(self.events()), self.constraint_names)
+        with self._lock:
+            self._session.refresh()
+            log = self._session.log
+            reported = log.reported(without=self._session.position.retracted, before=log.count)
+        return records(self._one_by_one(reported), log.constraint_names)
+
+    def _one_by_one(self, items: Iterator[T]) -> Iterator[T]:
+        """The items, each read while no other thread works, so that nobody waits for a reader of the whole log."""
+        while True:
+            with self._lock:
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
 
     def plot(self) -> Figure:
         """Decisions, constraints, multipliers and losses over the deployments that were reported."""

@@ -13,14 +13,18 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
 from performative.study.calls import Calls
-from performative.study.events import Asked, Observed, Planned
+from performative.study.events import Planned, SoFar
 from performative.study.identity import loss_at
 from performative.study.records import unpacked
+from performative.study.relearning import relearned
 from performative.study.replay import Replay, replay
 from performative.study.states import leaf_names, not_finite, packed_state, unpacked_state, with_keys
 from performative.validation import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from performative.study.history import Round
     from performative.study.log import Log
 
 
@@ -36,6 +40,16 @@ class Learned(NamedTuple):
     losses: Floats
     probes: Floats | None
     probe_losses: Floats | None
+
+
+class Corrected(NamedTuple):
+    """What reports that are told again lead to: the state, as an object and as it is stored, the plan, and see `Relearned`."""
+
+    state: MethodState
+    packed: bytes
+    planned: Planned
+    so_far: SoFar
+    last: Round | None
 
 
 class Worker:
@@ -99,9 +113,15 @@ class Worker:
             probes, losses = loss_at(self.method.problem, self.log.created.points["decisions"], rows)
         return Learned(after, packed_state(after), _required(planned), mean_losses, probes, losses)
 
-    def learned(self, what: Learned) -> None:
-        """Go on from what was stored."""
-        self._state = self.log.store.state, what.state
+    @in_float64
+    def relearned(self, reports: Iterable[Round]) -> Corrected:
+        """What these reports alone lead to."""
+        state, planned, so_far, last = relearned(self.calls, len(self.log.constraint_names), reports)
+        return Corrected(state, packed_state(state), _required(planned), so_far, last)
+
+    def learned(self, state: MethodState) -> None:
+        """Go on from the state that was stored."""
+        self._state = self.log.store.state, state
 
     def _structure(self, stored: bytes) -> MethodState:
         """A state with the structure of the stored one: that of the first state in the log that has its leaves."""
@@ -110,14 +130,11 @@ class Worker:
             return self._like
         like = self.calls.first_shape()
         if leaf_names(like) != names:
-            like, decisions = self.calls.begin(), np.zeros((0, 0))
-            for event in self.log.events():
-                if isinstance(event, Asked):
-                    decisions = event.decisions
-                elif isinstance(event, Observed):
-                    like = self.calls.shape_after(like, decisions, event.samples)
-                    if leaf_names(like) == names:
-                        break
+            like = self.calls.begin()
+            for one in self.log.reported(without=self.log.position().retracted):
+                like = self.calls.shape_after(like, one.asked.decisions, np.asarray(one.observed.samples))
+                if leaf_names(like) == names:
+                    break
             else:
                 parts = sorted(set(names) ^ set(leaf_names(like)))
                 raise StudyError(
