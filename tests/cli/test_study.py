@@ -218,10 +218,14 @@ def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
     printed = run("retract", "--reason", "a typo", "--as", "Ada", *number(asked), *store)
     assert "the report of deployment 1 is retracted" in printed
     assert "0 deployments reported" in run("status", *store)
-    assert "reported; next is round 1" in run("tell", "right.json", *number(asked), *store)
+    words = ("tell", "right.json", "--deployed", "3.5,2.5", *number(asked), *store)
+    assert "`--deployed` must be numbers such as" in run(*words[:3], "3.5;2", *words[4:], code=1)
+    assert "violates cap by 2; it is learned from all the same" in run(*words)
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "retract", "tell"]
     assert "deployment 1: a typo (Ada), decision" in log[3]
+    assert "deployed [3.5, 2.5], which violates cap by 2, decision" in log[4]
+    assert "warning: constraint cap was violated by 1 of 1 deployments" in run("status", *store)
     assert "events: 5, reports: 1" in run("verify", *store)
     run("export", *store, "--out", "study.csv")
     assert pandas.read_csv("study.csv")["mean_0"].max() < 10.0

@@ -8,6 +8,7 @@ import pytest
 
 from performative.errors import StudyError
 from performative.study.events import (
+    Actual,
     Asked,
     Canceled,
     Created,
@@ -36,6 +37,9 @@ EVENTS = {
     "tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR),
     "retract": Retracted(4, 4.5, 1, 3, "a typo", "Ada", np.array([3]), None, 2, PLANNED, FAR, InForce(retracted=4)),
     "tell after": Observed(6, 3.5, 5, None, PAIR[:, None], ONE, REASONED, FAR, in_force=InForce(retracted=4)),
+    "tell of other decisions": Observed(
+        3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR, actual=Actual(PAIR + 0.5, PAIR[:, :1], np.array([0.0, 1.0]))
+    ),
     "cancel": Canceled(4, 4.5, 3, "a holiday"),
     "note": Noted(5, 5.5, "snow"),
 }
@@ -80,6 +84,13 @@ STORED = {
             "next": {"round": 4, "samples": 20, "draws": False},
         },
         [*TOLD, *NEXT, "next.why.gain", "next.why.held"],
+    ),
+    "tell of other decisions": (
+        {
+            "kind": "tell", "at": 3.5, "deployment": 1, "columns": None, "told": 2,
+            "next": {"round": 4, "samples": 20, "draws": False},
+        },
+        [*TOLD, "actual.decisions", "actual.constraint_values", "actual.outside", *NEXT, "next.why.gain", "next.why.held"],
     ),
     "cancel": ({"kind": "cancel", "at": 4.5, "deployment": 3, "reason": "a holiday"}, []),
     "note": ({"kind": "note", "at": 5.5, "text": "snow"}, []),

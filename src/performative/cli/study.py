@@ -68,11 +68,21 @@ def tell(
     sep: Annotated[str, typer.Option(help="What separates the cells of a CSV file.")] = ",",
     decimal: Annotated[str, typer.Option(help="The decimal sign of its numbers.")] = ".",
     ignore: Annotated[list[str] | None, typer.Option(help="A column of it to leave out, such as a date.")] = None,
+    deployed: Annotated[
+        list[str] | None,
+        typer.Option(help='What was really deployed, such as "3.50,4.49"; once for each decision of the deployment.'),
+    ] = None,
 ) -> None:
     """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
     with _opened(store, name) as study:
         form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
-        told = study.tell(deployment, _samples(data, study, deployment, form))
+        actual = None if not deployed else [_numbers("--deployed", text) for text in deployed]
+        told = study.tell(deployment, _samples(data, study, deployment, form), actual)
+        for limit, excess in told.violated.items():
+            typer.echo(
+                f"warning: what was deployed violates {limit} by {excess:.4g}; it is learned from all the same",
+                err=True,
+            )
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
 
 
@@ -162,7 +172,7 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
                 typer.echo(json.dumps(plain(event)))
                 continue
             at = datetime.datetime.fromtimestamp(event.at).isoformat(" ", "seconds")
-            typer.echo(f"{event.number:>6}  {at}  {event.kind:7}  {_line(event)}")
+            typer.echo(f"{event.number:>6}  {at}  {event.kind:7}  {_line(event, study.constraint_names)}")
 
 
 @app.command()
@@ -294,6 +304,14 @@ def _samples(path: Path, study: Study, number: int, form: dict[str, Any]) -> Any
     return parts
 
 
+def _numbers(option: str, text: str) -> list[float]:
+    """The numbers of a decision, separated by commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f'`{option}` must be numbers such as "3.50,4.49", but got {text!r}') from None
+
+
 def _plain(deployment: Deployment) -> dict[str, Any]:
     why = {key: value.tolist() for key, value in deployment.why._asdict().items()}
     return deployment._asdict() | {"decisions": deployment.decisions.tolist(), "why": why}
@@ -317,8 +335,8 @@ def _words(study: Study, deployment: Deployment) -> str:
     return "\n".join(lines)
 
 
-def _line(event: Event) -> str:
-    """What an event says, in a line."""
+def _line(event: Event, names: list[str]) -> str:
+    """What an event says, in a line; `names` are those of the constraints."""
     from performative.study.events import Asked, Canceled, Created, Noted, Observed, Retracted
     from performative.study.words import row
 
@@ -329,7 +347,10 @@ def _line(event: Event) -> str:
             return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}"
         case Observed():
             b, n, _ = event.samples.shape
-            return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.planned.decision)}"
+            actual = "" if event.actual is None else f", deployed {'; '.join(map(row, event.actual.decisions))}"
+            if event.actual is not None and (violated := event.actual.violations(names)):
+                actual += f", which violates {', '.join(f'{limit} by {by:.4g}' for limit, by in violated.items())}"
+            return f"deployment {event.deployment}, {b} × {n} samples{actual}, decision {row(event.planned.decision)}"
         case Retracted():
             return f"deployment {event.deployment}: {event.reason} ({event.by}), decision {row(event.planned.decision)}"
         case Canceled():

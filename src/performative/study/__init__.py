@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from performative.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
 from performative.study.deployments import Deployment, Told, Why
 from performative.study.events import (
+    Actual,
     Asked,
     Canceled,
     Created,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from performative.study.status import Status
 
 __all__ = [
+    "Actual",
     "AlreadyTold",
     "Asked",
     "Canceled",

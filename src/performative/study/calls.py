@@ -22,8 +22,11 @@ from performative.numerics.programs import Program
 from performative.numerics.randomness import new_key
 from performative.numerics.reads import reads
 from performative.reasons import Plan
-from performative.study.events import Planned
+from performative.study.events import Actual, Planned
 from performative.study.states import with_keys, without_keys
+
+ROUNDING = 1e-9
+"""The distance from Θ, as a share of a decision's length, that counts as inside."""
 
 
 @runtime_checkable
@@ -78,6 +81,11 @@ class Calls:
         else:
             after, finite, asked, losses = self._called(_tell, *told, words)
         return after, self._planned(after, asked), np.asarray(losses), bool(finite)
+
+    def measured(self, decisions: Floats) -> Actual:
+        """Decisions (b, d) of any origin, with their g and their distances from Θ; 0 for rounding."""
+        values, outside = self._called(_measure, decisions)
+        return Actual(decisions, np.asarray(values), np.asarray(outside))
 
     def shape_after(self, state: MethodState, decisions: Floats, samples: Floats) -> MethodState:
         """A state with the structure that `tell` returns; it may hold shapes in place of numbers."""
@@ -174,6 +182,13 @@ def _ask(method: Method, state: MethodState, words: Array, attempt: Array | int)
     return decisions, values, method.plan_of(state) if isinstance(method, Reasons) else None
 
 
+def _measure(method: Method, decisions: Array) -> tuple[Array, Array]:
+    values = jnp.stack([method.problem.g(decision) for decision in decisions])
+    outside = jnp.stack([method.problem.decisions.distance(decision) for decision in decisions])
+    lengths = jnp.sqrt(jnp.sum(decisions * decisions, axis=1))
+    return values, jnp.where(outside <= ROUNDING * jnp.maximum(1.0, lengths), 0.0, outside)  # as `contains` allows
+
+
 def _tell(method: Method, state: MethodState, decisions: Array, samples: Array, words: Array) -> Any:
     after, finite = _checked(method.tell(with_keys(state), decisions, samples))
     return after, finite, _ask(method, after, words, 0), _mean_losses(method, decisions, samples)
@@ -197,7 +212,7 @@ def _mean_losses(method: Method, decisions: Array, samples: Array) -> Array:
 
 
 _LANE = Program(_lane)
-_PROGRAMS = {function: Program(function) for function in (_begin, _ask, _tell, _learn, _plan)}
+_PROGRAMS = {function: Program(function) for function in (_begin, _ask, _measure, _tell, _learn, _plan)}
 
 
 def _checked(state: MethodState) -> tuple[MethodState, Array]:

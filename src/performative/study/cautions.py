@@ -50,6 +50,16 @@ def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64])
             )
 
 
+def outside(distances: dict[int, float], count: int) -> Iterator[str]:
+    """Deployments outside Θ that were reported, though they were not asked for: their `distances` from it, among `count`."""
+    if distances:
+        worst = max(distances, key=lambda number: distances[number])
+        yield (
+            f"{len(distances)} of {count} deployments lay outside the decision set, farthest deployment {worst}: "
+            f"{distances[worst]:.4g}"
+        )
+
+
 def step(method: object, world: Believed | None, decisions: Floats) -> Iterator[str]:
     """A step size above 2/L, where L is the largest curvature of the risk the method descends; or decisions that oscillate."""
     size = getattr(method, "step", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from performative.numerics.arrays import Floats
@@ -50,8 +51,11 @@ class Deployment(NamedTuple):
 class Told(NamedTuple):
     """What a `tell` changed: θ and λ before and after. `round` is the next one.
 
+    `violated` says which constraints the decisions violate that were really deployed, and by how much, if they were not those
+    asked for.
+
     >>> import numpy as np
-    >>> told = Told(4, np.array([1.0]), np.array([1.25]), np.zeros(1), np.zeros(1))
+    >>> told = Told(4, np.array([1.0]), np.array([1.25]), np.zeros(1), np.zeros(1), {})
     >>> told.decision - told.decision_before
     array([0.25])
     """
@@ -61,9 +65,11 @@ class Told(NamedTuple):
     decision: Floats
     multipliers_before: Floats
     multipliers: Floats
+    violated: dict[str, float]
 
     @staticmethod
-    def of(deployment: Deployment, event: Observed) -> Told:
+    def of(deployment: Deployment, event: Observed, constraint_names: Sequence[str]) -> Told:
         """What an event changed, whose samples were observed at `deployment`."""
         before, after = deployment.why, event.planned
-        return Told(after.round, before.decision, after.decision, before.multipliers, after.multipliers)
+        violated = {} if event.actual is None else event.actual.violations(constraint_names)
+        return Told(after.round, before.decision, after.decision, before.multipliers, after.multipliers, violated)

@@ -5,7 +5,7 @@ A record is a JSON header and named arrays (see `records`); the header's `kind` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,7 +20,9 @@ Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] 
 """What is known about a method before any data: plain values and arrays, by path."""
 VIOLATED = 1e-9
 """By how much a constraint must be violated to count."""
-_PROBED, _NEXT, _WHY, _SO_FAR = "probed: ", "next.", "why.", "so far."
+DECISION_SET = "the decision set"
+"""What is said to be violated by a decision outside Θ."""
+_PROBED, _NEXT, _WHY, _SO_FAR, _ACTUAL = "probed: ", "next.", "why.", "so far.", "actual."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +86,27 @@ class SoFar:
             violated=self.violated + (slack < -VIOLATED),
             worst=np.where(worse, deployment, self.worst),
         )
+
+
+class Actual(NamedTuple):
+    """What was deployed where it was not what was asked for: decisions (b, d), their g (b, m), and their distance from Θ (b,).
+
+    >>> import numpy as np
+    >>> actual = Actual(np.array([[3.5, 1.0]]), np.array([[0.5, -2.0]]), np.zeros(1))
+    >>> actual.violations(["cap", "floor"])
+    {'cap': 0.5}
+    """
+
+    decisions: Floats
+    constraint_values: Floats
+    outside: Floats
+
+    def violations(self, names: Sequence[str]) -> dict[str, float]:
+        """By how much the constraints of these names, and the decision set, are violated at worst, if they are."""
+        worst = [*np.max(self.constraint_values, axis=0), np.max(self.outside)]
+        return {
+            name: float(value) for name, value in zip([*names, DECISION_SET], worst, strict=True) if value > VIOLATED
+        }
 
 
 class InForce(NamedTuple):
@@ -172,7 +195,7 @@ class Observed:
     """`samples` (b, n, k) were reported for a deployment; `planned` is what the method asks for after that.
 
     `losses` (b,) are the mean losses of its decisions; `columns` are the names of the k numbers, if known. The first such event
-    also has the loss at `probes` like the data.
+    also has the loss at `probes` like the data. `actual` is what was deployed, if not what was asked for.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -196,6 +219,7 @@ class Observed:
     probes: Floats | None = None
     probe_losses: Floats | None = None
     in_force: InForce = FROM_THE_START
+    actual: Actual | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -284,6 +308,7 @@ class Report(NamedTuple):
     deployment: int
     samples: NDArray[np.float64]
     losses: NDArray[np.float64]
+    actual: Actual | None
 
 
 def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
@@ -292,7 +317,7 @@ def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
     if header["kind"] == Asked.kind:
         return _asked(number, header, arrays)
     if header["kind"] == Observed.kind:
-        return Report(number, header["at"], header["deployment"], arrays["samples"], arrays["losses"])
+        return Report(number, header["at"], header["deployment"], arrays["samples"], arrays["losses"], _actual(arrays))
     return None
 
 
@@ -329,6 +354,8 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             arrays = {"samples": event.samples, "losses": event.losses} | _sums(event.so_far)
             if event.probes is not None:
                 arrays |= {"probed": event.probes, "loss": event.probe_losses}
+            if event.actual is not None:
+                arrays |= {f"{_ACTUAL}{name}": part for name, part in event.actual._asdict().items()}
         case Retracted():
             header |= {"deployment": event.deployment, "report": event.told, "reason": event.reason, "by": event.by}
             header |= {"columns": event.columns, "width": event.width, "told": event.so_far.told}
@@ -431,7 +458,14 @@ def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
         probes=arrays.get("probed"),
         probe_losses=arrays.get("loss"),
         in_force=_in_force(header),
+        actual=_actual(arrays),
     )
+
+
+def _actual(arrays: Arrays) -> Actual | None:
+    if f"{_ACTUAL}decisions" not in arrays:
+        return None
+    return Actual(*(arrays[f"{_ACTUAL}{name}"] for name in Actual._fields))
 
 
 def _retracted(number: int, header: dict[str, Any], arrays: Arrays) -> Retracted:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from performative.numerics.arrays import Floats
 from performative.study.events import Asked, Event, Observed, Report
 
 if TYPE_CHECKING:
@@ -15,10 +16,20 @@ if TYPE_CHECKING:
 
 
 class Round(NamedTuple):
-    """A deployment whose samples were reported: when it was asked for, and what was observed."""
+    """A deployment whose samples were reported: what was asked for, and what was observed."""
 
     asked: Asked
     observed: Observed | Report
+
+    @property
+    def decisions(self) -> Floats:
+        """What was really deployed (b, d)."""
+        return (self.observed.actual or self.asked).decisions
+
+    @property
+    def constraint_values(self) -> Floats:
+        """The g of what was really deployed (b, m)."""
+        return (self.observed.actual or self.asked).constraint_values
 
 
 def rounds(
@@ -45,7 +56,8 @@ MEANINGS = {
     "samples": ("samples", "How many samples each of its decisions brought."),
     "decision": ("decision θ_t", "The method's decision, before exploration."),
     "multipliers": ("multipliers λ_t", "The multipliers of the constraints at the time."),
-    "deployed": ("deployed decisions", "The decisions that were deployed; NaN beyond their number."),
+    "proposed": ("decisions asked for", "The decisions that the method asked for; NaN beyond their number."),
+    "deployed": ("deployed decisions", "The decisions that were really deployed; NaN beyond their number."),
     "slack": (
         "slack −g(θ)",
         "The room that each deployed decision leaves in each constraint; negative if it violates it.",
@@ -111,7 +123,7 @@ class Reported:
 
     def add(self, one: Round) -> None:
         """Add a deployment."""
-        asked, observed = one
+        asked, observed = one.asked, one.observed
         values = {
             "deployment": asked.number,
             "t": asked.round,
@@ -120,8 +132,9 @@ class Reported:
             "samples": observed.samples.shape[1],
             "decision": asked.decision.copy(),  # copies, since a view would keep the whole record in memory
             "multipliers": asked.multipliers.copy(),
-            "deployed": asked.decisions.copy(),
-            "slack": -asked.constraint_values,
+            "proposed": asked.decisions.copy(),
+            "deployed": one.decisions.copy(),
+            "slack": -one.constraint_values,
             "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
             "loss": observed.losses.copy(),
         }
@@ -140,6 +153,7 @@ class Reported:
         empty = {
             "decision": (d,),
             "multipliers": (m,),
+            "proposed": (1, d),
             "deployed": (1, d),
             "slack": (1, m),
             "data": (1, 0),
@@ -150,14 +164,16 @@ class Reported:
     def dataset(self, name: str, seed: int) -> xr.Dataset:
         """A dataset over `deployment`, the ids of the deployments that were reported.
 
-        It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the
-        data it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones are NaN.
+        It holds θ_t, λ_t, and for each of the b decisions what was asked for, what was deployed, its slack −g in each constraint,
+        the means of the data it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones
+        are NaN.
         """
         import xarray as xr
 
         shapes = {
             "decision": ("dimension",),
             "multipliers": ("constraint",),
+            "proposed": ("probe", "dimension"),
             "deployed": ("probe", "dimension"),
             "slack": ("probe", "constraint"),
             "data": ("probe", "number"),
@@ -187,8 +203,9 @@ def moment(seconds: Any) -> Any:
 
 def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> Iterator[dict[str, Any]]:
     """The history as a row for each decision that was deployed."""
-    for asked, observed in reported_rounds:
-        for place, decision in enumerate(asked.decisions):
+    for one in reported_rounds:
+        asked, observed = one.asked, one.observed
+        for place, decision in enumerate(one.decisions):
             row: dict[str, Any] = {
                 "deployment": asked.number,
                 "t": asked.round,
@@ -198,7 +215,8 @@ def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> It
                 "decision": place,
                 "loss": float(observed.losses[place]),
             }
-            for label, values in (("theta", decision), ("mean", observed.samples[place].mean(axis=0))):
+            means = observed.samples[place].mean(axis=0)
+            for label, values in (("theta", decision), ("proposed", asked.decisions[place]), ("mean", means)):
                 row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
-            slack = (-asked.constraint_values[place]).tolist()
+            slack = (-one.constraint_values[place]).tolist()
             yield row | {f"slack {name}": value for name, value in zip(constraint_names, slack, strict=True)}

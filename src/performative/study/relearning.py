@@ -32,10 +32,10 @@ def relearned(calls: Calls, constraints: int, reports: Iterable[Round]) -> Relea
     for one in reports:
         number = one.asked.number
         try:
-            after, planned, _, finite = calls.tell(state, one.asked.decisions, np.asarray(one.observed.samples))
+            after, planned, _, finite = calls.tell(state, one.decisions, np.asarray(one.observed.samples))
         except ValueError as error:
             raise ValueError(f"what is left cannot be learned from: deployment {number}: {error}") from error
         if not finite and not not_finite(state):
             raise ValueError(f"what is left cannot be learned from: after deployment {number} the state is not finite")
-        state, so_far, last = after, so_far.after(number, one.asked.constraint_values), one
+        state, so_far, last = after, so_far.after(number, one.constraint_values), one
     return Relearned(state, planned, so_far, last)

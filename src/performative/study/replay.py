@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from performative import __version__
 from performative.errors import NotReproduced
 from performative.study.events import Asked, Created, Observed, Planned, Retracted, SoFar
+from performative.study.history import Round
 
 if TYPE_CHECKING:
     from performative.study.calls import Calls
@@ -47,8 +48,15 @@ def replay(log: Log, calls: Calls) -> Replay:
         elif isinstance(event, Observed):
             if asked is None or asked.number != event.deployment:  # reported before, and taken back
                 asked = log.asked(event.deployment)
-            state, planned, losses, _ = calls.tell(state, asked.decisions, event.samples)
-            current, so_far = packed_state(state), so_far.after(asked.number, asked.constraint_values)
+            one = Round(asked, event)
+            state, planned, losses, _ = calls.tell(state, one.decisions, event.samples)
+            current, so_far = packed_state(state), so_far.after(asked.number, one.constraint_values)
+            if event.actual is not None:
+                measured = calls.measured(event.actual.decisions)
+                _require_same(
+                    log, event.number, "the constraints' values", one.constraint_values, measured.constraint_values
+                )
+                _require_same(log, event.number, "the distances from the set", event.actual.outside, measured.outside)
             _require_planned(log, event.number, event.planned, planned)
             _require_same(log, event.number, "the losses", event.losses, losses)
             _require_sums(log, event.number, event.so_far, so_far)

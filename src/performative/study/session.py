@@ -88,9 +88,17 @@ class Session:
         self.position = self.position._replace(events=self.log.count, pending=deployment)
         return deployment
 
-    def tell(self, deployment: Deployment, samples: Floats, columns: list[str] | None) -> Told | None:
-        """Tell the method what a deployment brought and store it; None if another process was faster."""
-        learned = self.worker.tell(deployment.decisions, samples, self.position.width)
+    def tell(
+        self, deployment: Deployment, samples: Floats, columns: list[str] | None, deployed: Floats | None
+    ) -> Told | None:
+        """Tell the method what a deployment brought and store it; None if another process was faster.
+
+        `deployed` are the decisions that were really deployed, if not those asked for.
+        """
+        actual = None if deployed is None else self.worker.actual(deployed)
+        decisions = deployment.decisions if deployed is None else deployed
+        values = -deployment.why.safety if actual is None else actual.constraint_values
+        learned = self.worker.tell(decisions, samples, self.position.width)
         event = Observed(
             number=self.log.count,
             at=time.time(),
@@ -99,10 +107,11 @@ class Session:
             samples=samples,
             losses=learned.losses,
             planned=learned.planned,
-            so_far=self.position.so_far.after(deployment.id, -deployment.why.safety),
+            so_far=self.position.so_far.after(deployment.id, values),
             probes=learned.probes,
             probe_losses=learned.probe_losses,
             in_force=self.position.in_force,
+            actual=actual,
         )
         if not self.append(event, learned.packed):
             return None
@@ -117,9 +126,9 @@ class Session:
             width=width,
             columns=columns,
         )
-        return Told.of(deployment, event)
+        return Told.of(deployment, event, self.log.constraint_names)
 
-    def told_before(self, deployment: Deployment, samples: Floats) -> Told | None:
+    def told_before(self, deployment: Deployment, samples: Floats, deployed: Floats | None) -> Told | None:
         """The answer to a `tell` of a deployment that is not open; None if its report was taken back: it can be told anew."""
         outcome = self.log.outcome(deployment.id, self.position.retracted)
         if outcome is None:
@@ -131,7 +140,13 @@ class Session:
                 f"deployment {deployment.id} was already reported with other samples; nothing was changed. If those were wrong, "
                 "`retract` them first"
             )
-        return Told.of(deployment, outcome)
+        before = deployment.decisions if outcome.actual is None else outcome.actual.decisions
+        if not np.array_equal(before, deployment.decisions if deployed is None else deployed):
+            raise AlreadyTold(
+                f"deployment {deployment.id} was already reported as deployed with {before.tolist()}; nothing was changed. If "
+                "that was wrong, `retract` it first"
+            )
+        return Told.of(deployment, outcome, self.log.constraint_names)
 
     def retract(self, deployment: Deployment, reason: str, by: str) -> bool:
         """Take back the report of a deployment and store what the others lead to; whether no other process was faster.

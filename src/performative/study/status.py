@@ -13,6 +13,7 @@ from performative.reasons import Explanation
 from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
 from performative.study.belief import Gain, Predicted, Recent
+from performative.study.events import VIOLATED
 from performative.study.history import Reported
 from performative.study.words import row
 
@@ -148,6 +149,7 @@ class Progress:
         self._name, self._method = name, method
         self._recent = Recent(getattr(method, "history", None))
         self._reported = Reported(dimension, constraint_names)
+        self._outside: dict[int, float] = {}  # how far from Θ something was deployed that was not asked for
         self._next = 0
         self._last: Status | None = None
 
@@ -156,10 +158,14 @@ class Progress:
     ) -> Status:
         """The status in a state of the method; `reported` gives the deployments of the log from a number on."""
         for one in reported(self._next):
-            self._recent.add(one.asked.number, one.asked.decisions, one.observed.samples)
+            self._recent.add(one.asked.number, one.decisions, one.observed.samples)
+            if one.observed.actual is not None and np.max(one.observed.actual.outside) > VIOLATED:
+                self._outside[one.asked.number] = float(np.max(one.observed.actual.outside))
             self._reported.add(one)
             self._next = one.observed.number + 1
-        self._last = _status(self._name, self._method, state, pending, self._reported, self._recent, self._last)
+        self._last = _status(
+            self._name, self._method, state, pending, self._reported, self._recent, self._outside, self._last
+        )
         return self._last
 
 
@@ -171,9 +177,13 @@ def _status(
     pending: Deployment | None,
     past: Reported,
     recent: Recent,
+    outside: dict[int, float],
     last: Status | None,
 ) -> Status:
-    """See `Status`; `past` is the history, `recent` holds its last samples, and solvers begin where the `last` status ended."""
+    """See `Status`; `past` is the history, `recent` holds its last samples and `outside` what left Θ.
+
+    Solvers begin where the `last` status ended.
+    """
     problem = method.problem
     decision, multipliers = np.asarray(state.decision), np.asarray(state.multipliers)
     values, names = np.asarray(problem.g(jnp.asarray(decision))), problem.constraint_names
@@ -190,6 +200,7 @@ def _status(
     warnings = [
         *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"]),
+        *cautions.outside(outside, len(past)),
         *cautions.step(method, world, decisions),
         *cautions.data(
             deployed[window][present],

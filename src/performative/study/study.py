@@ -18,7 +18,7 @@ from performative.study.locking import one_at_a_time
 from performative.study.log import Log
 from performative.study.people import person, words
 from performative.study.replay import Replay
-from performative.study.samples import read
+from performative.study.samples import read, really_deployed
 from performative.study.session import Session
 from performative.study.store import Store
 from performative.validation import MOST_SEED, whole
@@ -26,6 +26,7 @@ from performative.validation import MOST_SEED, whole
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
     from performative.methods.protocol import Method
     from performative.reasons import Explanation
@@ -197,8 +198,12 @@ class Study:
                 return deployment
 
     @one_at_a_time
-    def tell(self, deployment: Deployment | int, samples: Any) -> Told:
+    def tell(self, deployment: Deployment | int, samples: Any, deployed: ArrayLike | None = None) -> Told:
         """Report what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
+
+        `deployed` says what was really deployed, (b, d) or (d,) for one decision, where it is not what was asked for: prices that
+        were rounded for the shelf. The method learns from those. It happened, so decisions that violate a constraint are taken,
+        too; the answer's `violated` says which, and so do `status` and the log.
 
         n may differ from the number that was wanted. Repeating the call changes nothing and returns the same; other samples for
         a deployment that was already reported are refused with `AlreadyTold`, unless that report was retracted.
@@ -211,10 +216,11 @@ class Study:
             scalars = target.decisions.shape[1] == 1
             known = session.position.columns or session.worker.columns
             data, columns = read(samples, len(target.decisions), known, scalars)
-            before = None if session.is_open(target) else session.told_before(target, data)
+            actual = None if deployed is None else really_deployed(deployed, target.decisions)
+            before = None if session.is_open(target) else session.told_before(target, data, actual)
             if before is not None:
                 return before
-            told = session.tell(target, data, columns)
+            told = session.tell(target, data, columns, actual)
             if told is not None:
                 return told
 

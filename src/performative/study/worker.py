@@ -13,7 +13,7 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
 from performative.study.calls import Calls
-from performative.study.events import Planned, SoFar
+from performative.study.events import Actual, Planned, SoFar
 from performative.study.identity import loss_at
 from performative.study.records import unpacked
 from performative.study.relearning import relearned
@@ -114,6 +114,11 @@ class Worker:
         return Learned(after, packed_state(after), _required(planned), mean_losses, probes, losses)
 
     @in_float64
+    def actual(self, decisions: Floats) -> Actual:
+        """Decisions that were really deployed, as they are stored."""
+        return self.calls.measured(decisions)
+
+    @in_float64
     def relearned(self, reports: Iterable[Round]) -> Corrected:
         """What these reports alone lead to."""
         state, planned, so_far, last = relearned(self.calls, len(self.log.constraint_names), reports)
@@ -132,7 +137,7 @@ class Worker:
         if leaf_names(like) != names:
             like = self.calls.begin()
             for one in self.log.reported(without=self.log.position().retracted):
-                like = self.calls.shape_after(like, one.asked.decisions, np.asarray(one.observed.samples))
+                like = self.calls.shape_after(like, one.decisions, np.asarray(one.observed.samples))
                 if leaf_names(like) == names:
                     break
             else:
