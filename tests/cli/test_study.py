@@ -229,3 +229,33 @@ def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
     assert "events: 5, reports: 1" in run("verify", *store)
     run("export", *store, "--out", "study.csv")
     assert pandas.read_csv("study.csv")["mean_0"].max() < 10.0
+
+
+def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.toml").write_text("approval = 1\n" + SPEC)
+    assert "error: approval: " in run("new", "wrong.toml", "--store", "prices.db", code=1)
+    Path("spec.toml").write_text("approval = true\n" + SPEC.replace("samples = 5", "samples = 1\nstart = [2.5, 1.0]"))
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    shown = run("ask", *store)
+    assert "proposal 1, round 1: 1 samples wanted for each decision; it waits for approval" in shown
+    assert "next: performative study approve --store prices.db --deployment 1" in shown
+    assert not json.loads(run("ask", "--json", *store))["approved"]
+    same = run("decline", "--reason", "too dear", "--as", "Ada", "--deployment", 1, *store)
+    assert "warning: the next proposal will be the same as 1" in same
+    words = ("decline", "--reason", "too dear", "--deployment", 3, *store)
+    run("ask", *store)
+    assert "`--upper` must be a place and a bound" in run(*words, "--upper", "milk", code=1)
+    assert "proposal 3 declined" in run(*words, "--upper", "0=2", "--as", "Ada")
+    assert json.loads(run("ask", "--json", *store))["decisions"][0][0] <= 2.0
+    number = ("--deployment", 5, *store)
+    assert "violates cap by 2" in run("approve", "--decisions", "3,3", *number, code=1)
+    assert "decision 0: [1.99, 1.49]" in run("approve", "--decisions", "1.99,1.49", "--as", "Grace", *number)
+    Path("observed.json").write_text(json.dumps(demand([1.99, 1.49], 1, 0).tolist()))
+    run("tell", "observed.json", *number)
+    log = [line.split("  ", 3)[-1] for line in run("log", *store).splitlines()]
+    assert log[2].endswith("deployment 1: too dear (Ada)")
+    assert log[4].endswith("deployment 3: too dear (Ada), limits [-inf, -inf] to [2, inf]")
+    assert log[6].endswith("deployment 5 as [1.99, 1.49] (Grace)")
+    assert "events: 8, reports: 1" in run("verify", *store)

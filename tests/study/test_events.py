@@ -9,10 +9,13 @@ import pytest
 from performative.errors import StudyError
 from performative.study.events import (
     Actual,
+    Approved,
     Asked,
     Canceled,
     Created,
+    Declined,
     InForce,
+    Limits,
     Noted,
     Observed,
     Planned,
@@ -40,6 +43,14 @@ EVENTS = {
     "tell of other decisions": Observed(
         3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR, actual=Actual(PAIR + 0.5, PAIR[:, :1], np.array([0.0, 1.0]))
     ),
+    "create with approval": Created(
+        0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, POINTS, PLANNED, "abc", None, approval=True
+    ),
+    "proposal": Asked(1, 2.5, 3, 20, 1, PAIR, PAIR[:, :1], PAIR[0], ONE, proposal=True),
+    "approve": Approved(2, 3.5, 1, "Ada"),
+    "approve edited": Approved(2, 3.5, 1, "Ada", Actual(PAIR + 0.5, PAIR[:, :1], np.zeros(2))),
+    "decline": Declined(2, 3.5, 1, "too dear", "Ada"),
+    "decline with bounds": Declined(2, 3.5, 1, "too dear", "Ada", Limits(-ONE, ONE, 0.0 * ONE)),
     "cancel": Canceled(4, 4.5, 3, "a holiday"),
     "note": Noted(5, 5.5, "snow"),
 }
@@ -91,6 +102,29 @@ STORED = {
             "next": {"round": 4, "samples": 20, "draws": False},
         },
         [*TOLD, "actual.decisions", "actual.constraint_values", "actual.outside", *NEXT, "next.why.gain", "next.why.held"],
+    ),
+    "create with approval": (
+        {
+            "kind": "create", "at": 1.5, "seed": 7, "performative": "0.1.0", "jax": "0.4", "spec": "name = 1",
+            "folder": None, "library": "abc",
+            "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]}, "approval": True,
+            "next": {"round": 4, "samples": 20, "draws": True},
+        },
+        ["method.step", "probed: decisions", "probed: samples 2", *NEXT],
+    ),
+    "proposal": (
+        {"kind": "ask", "at": 2.5, "round": 3, "samples": 20, "attempt": 1, "proposal": True},
+        ["decisions", "g", "decision", "multipliers"],
+    ),
+    "approve": ({"kind": "approve", "at": 3.5, "deployment": 1, "by": "Ada"}, []),
+    "approve edited": (
+        {"kind": "approve", "at": 3.5, "deployment": 1, "by": "Ada"},
+        ["edited.decisions", "edited.constraint_values", "edited.outside"],
+    ),
+    "decline": ({"kind": "decline", "at": 3.5, "deployment": 1, "reason": "too dear", "by": "Ada"}, []),
+    "decline with bounds": (
+        {"kind": "decline", "at": 3.5, "deployment": 1, "reason": "too dear", "by": "Ada"},
+        ["limits.lower", "limits.upper", "limits.anchor"],
     ),
     "cancel": ({"kind": "cancel", "at": 4.5, "deployment": 3, "reason": "a holiday"}, []),
     "note": ({"kind": "note", "at": 5.5, "text": "snow"}, []),

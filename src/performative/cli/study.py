@@ -8,6 +8,7 @@ import datetime
 import json
 import shlex
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,7 +57,51 @@ def ask(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
             typer.echo(f"why: {reasons.sentences[0]}")
         which = "" if name is None else f" --name {shlex.quote(name)}"
         place = f"--store {shlex.quote(str(store))}{which} --deployment {deployment.id}"
-        typer.echo(f"next: performative study tell FILE {place}")
+        if deployment.approved:
+            typer.echo(f"next: performative study tell FILE {place}")
+            return
+        typer.echo(f"next: performative study approve {place}")
+        typer.echo(f"  or: performative study decline --reason WHY {place}")
+
+
+@app.command()
+def approve(
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    decisions: Annotated[
+        list[str] | None,
+        typer.Option(help='What to deploy in its place, such as "3.50,4.49"; once for each decision of the proposal.'),
+    ] = None,
+    by: By = None,
+) -> None:
+    """Approve a proposal, or other feasible decisions in its place."""
+    with _opened(store, name) as study:
+        wanted = None if not decisions else [_numbers("--decisions", text) for text in decisions]
+        typer.echo(_words(study, study.approve(deployment, wanted, by)))
+
+
+@app.command()
+def decline(
+    reason: Annotated[str, typer.Option(help="Why the proposal is declined.")],
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    upper: Annotated[
+        list[str] | None,
+        typer.Option(help='A bound for all proposals to come, such as "0=5": number 0 at most 5; "0=inf" lifts it.'),
+    ] = None,
+    lower: Annotated[list[str] | None, typer.Option(help='The same from below, such as "0=2".')] = None,
+    by: By = None,
+) -> None:
+    """Decline a proposal; the next `ask` proposes anew, within the bounds that are given."""
+    with _opened(store, name) as study:
+        low, high = _bounds("--lower", lower), _bounds("--upper", upper)
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            study.decline(deployment, reason, lower=low, upper=high, by=by)
+        typer.echo(f"proposal {deployment} declined; `ask` for the next one")
+        for warning in caught:
+            typer.echo(f"warning: {warning.message}", err=True)
 
 
 @app.command()
@@ -312,6 +357,18 @@ def _numbers(option: str, text: str) -> list[float]:
         raise ValueError(f'`{option}` must be numbers such as "3.50,4.49", but got {text!r}') from None
 
 
+def _bounds(option: str, texts: list[str] | None) -> dict[int, float] | None:
+    """Bounds by the place of the number that they hold for."""
+    bounds = {}
+    for text in texts or ():
+        place, _, bound = text.partition("=")
+        try:
+            bounds[int(place)] = float(bound)
+        except ValueError:
+            raise ValueError(f'`{option}` must be a place and a bound, such as "0=5", but got {text!r}') from None
+    return bounds or None
+
+
 def _plain(deployment: Deployment) -> dict[str, Any]:
     why = {key: value.tolist() for key, value in deployment.why._asdict().items()}
     return deployment._asdict() | {"decisions": deployment.decisions.tolist(), "why": why}
@@ -320,8 +377,9 @@ def _plain(deployment: Deployment) -> dict[str, Any]:
 def _words(study: Study, deployment: Deployment) -> str:
     from performative.study.words import row
 
+    kind, ending = ("deployment", "") if deployment.approved else ("proposal", "; it waits for approval")
     lines = [
-        f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision"
+        f"{kind} {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision{ending}"
     ]
     names = study.constraint_names
     for place, decision in enumerate(deployment.decisions):
@@ -337,14 +395,21 @@ def _words(study: Study, deployment: Deployment) -> str:
 
 def _line(event: Event, names: list[str]) -> str:
     """What an event says, in a line; `names` are those of the constraints."""
-    from performative.study.events import Asked, Canceled, Created, Noted, Observed, Retracted
+    from performative.study.events import Approved, Asked, Canceled, Created, Declined, Noted, Observed, Retracted
     from performative.study.words import row
 
     match event:
         case Created():
             return f"performative {event.performative}, seed {event.seed}"
         case Asked():
-            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}"
+            proposed = " proposed" if event.proposal else ""
+            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}{proposed}"
+        case Approved():
+            edited = "" if event.edited is None else f" as {'; '.join(map(row, event.edited.decisions))}"
+            return f"deployment {event.deployment}{edited} ({event.by})"
+        case Declined():
+            limits = "" if event.limits is None else f", limits {row(event.limits.lower)} to {row(event.limits.upper)}"
+            return f"deployment {event.deployment}: {event.reason} ({event.by}){limits}"
         case Observed():
             b, n, _ = event.samples.shape
             actual = "" if event.actual is None else f", deployed {'; '.join(map(row, event.actual.decisions))}"

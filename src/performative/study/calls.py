@@ -22,7 +22,8 @@ from performative.numerics.programs import Program
 from performative.numerics.randomness import new_key
 from performative.numerics.reads import reads
 from performative.reasons import Plan
-from performative.study.events import Actual, Planned
+from performative.study.events import Actual, Limits, Planned
+from performative.study.limits import Mover, meet, mover
 from performative.study.states import with_keys, without_keys
 
 ROUNDING = 1e-9
@@ -81,6 +82,11 @@ class Calls:
         else:
             after, finite, asked, losses = self._called(_tell, *told, words)
         return after, self._planned(after, asked), np.asarray(losses), bool(finite)
+
+    def within(self, limits: Limits, decisions: Floats) -> tuple[Floats, Floats]:
+        """Decisions (b, d), those that break the limits moved to feasible ones that meet them, and their g."""
+        moved, values = self._called(_within, limits, mover(self.method.problem, limits), decisions)
+        return np.asarray(moved), np.asarray(values)
 
     def measured(self, decisions: Floats) -> Actual:
         """Decisions (b, d) of any origin, with their g and their distances from Θ; 0 for rounding."""
@@ -182,6 +188,11 @@ def _ask(method: Method, state: MethodState, words: Array, attempt: Array | int)
     return decisions, values, method.plan_of(state) if isinstance(method, Reasons) else None
 
 
+def _within(method: Method, limits: Limits, moved: Mover, decisions: Array) -> tuple[Array, Array]:
+    kept = jnp.stack([jnp.where(meet(limits, decision), decision, moved(decision)) for decision in decisions])
+    return kept, jnp.stack([method.problem.g(decision) for decision in kept])
+
+
 def _measure(method: Method, decisions: Array) -> tuple[Array, Array]:
     values = jnp.stack([method.problem.g(decision) for decision in decisions])
     outside = jnp.stack([method.problem.decisions.distance(decision) for decision in decisions])
@@ -212,7 +223,7 @@ def _mean_losses(method: Method, decisions: Array, samples: Array) -> Array:
 
 
 _LANE = Program(_lane)
-_PROGRAMS = {function: Program(function) for function in (_begin, _ask, _measure, _tell, _learn, _plan)}
+_PROGRAMS = {function: Program(function) for function in (_begin, _ask, _within, _measure, _tell, _learn, _plan)}
 
 
 def _checked(state: MethodState) -> tuple[MethodState, Array]:

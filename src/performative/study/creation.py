@@ -22,7 +22,9 @@ from performative.study.states import packed_state
 
 
 @in_float64
-def first_event(method: Method, seed: int, spec: str | None, folder: str | None) -> tuple[Created, bytes]:
+def first_event(
+    method: Method, seed: int, spec: str | None, folder: str | None, approval: bool
+) -> tuple[Created, bytes]:
     """The event that a study of a method begins with, and the first state, as it is stored."""
     require_method("method", method)
     calls = Calls(as_node(method), seed)
@@ -42,6 +44,7 @@ def first_event(method: Method, seed: int, spec: str | None, folder: str | None)
         planned=calls.ask(state, 0),
         library=library(),
         folder=folder,
+        approval=approval,
     )
     return created, packed_state(state)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from performative.numerics.arrays import Floats
-from performative.study.events import Asked, Observed
+from performative.study.events import Actual, Approved, Asked, Observed
 
 
 class Why(NamedTuple):
@@ -25,7 +25,7 @@ class Why(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """Decisions (b, d) to deploy, and how many samples are wanted of each.
+    """Decisions (b, d) to deploy, and how many samples are wanted of each; a proposal until it is `approved`, if it must be.
 
     >>> import numpy as np
     >>> theta, decisions = np.array([1.0]), np.array([[1.0], [1.5]])
@@ -40,12 +40,15 @@ class Deployment(NamedTuple):
     decisions: Floats
     samples: int
     why: Why
+    approved: bool = True
 
     @staticmethod
-    def of(event: Asked) -> Deployment:
-        """The deployment that an event asked for; its id is the event's number."""
-        why = Why(event.decision, event.decisions - event.decision, -event.constraint_values, event.multipliers)
-        return Deployment(event.number, event.round, event.decisions, event.samples, why)
+    def of(event: Asked, approved: Approved | None = None) -> Deployment:
+        """The deployment that an event asked for, as it was approved; its id is the event's number."""
+        final: Asked | Actual = event if approved is None or approved.edited is None else approved.edited
+        why = Why(event.decision, final.decisions - event.decision, -final.constraint_values, event.multipliers)
+        is_approved = approved is not None or not event.proposal
+        return Deployment(event.number, event.round, final.decisions, event.samples, why, is_approved)
 
 
 class Told(NamedTuple):

@@ -22,7 +22,8 @@ VIOLATED = 1e-9
 """By how much a constraint must be violated to count."""
 DECISION_SET = "the decision set"
 """What is said to be violated by a decision outside Θ."""
-_PROBED, _NEXT, _WHY, _SO_FAR, _ACTUAL = "probed: ", "next.", "why.", "so far.", "actual."
+_PROBED, _NEXT, _WHY, _SO_FAR = "probed: ", "next.", "why.", "so far."
+_ACTUAL, _EDITED, _LIMITS = "actual.", "edited.", "limits."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,16 +110,37 @@ class Actual(NamedTuple):
         }
 
 
+class Limits(NamedTuple):
+    """Bounds `lower` and `upper` (d,) that people put on decisions, infinite where there are none.
+
+    The `anchor` (d,) meets them and all constraints with room to spare.
+
+    >>> import numpy as np
+    >>> limits = Limits(np.array([-np.inf, 0.0]), np.array([5.0, np.inf]), np.array([2.0, 2.0]))
+    >>> limits.met_by(np.array([[4.0, 9.0]])), limits.met_by(np.array([[6.0, 9.0]]))
+    (True, False)
+    """
+
+    lower: Floats
+    upper: Floats
+    anchor: Floats
+
+    def met_by(self, decisions: Floats) -> bool:
+        """Whether all decisions (b, d) meet them."""
+        return bool(np.all((self.lower <= decisions) & (decisions <= self.upper)))
+
+
 class InForce(NamedTuple):
     """Which events a study goes by, by their numbers: 0, the first event, until another one takes its place.
 
-    `retracted` is the last retraction, which lists all reports that were taken back.
+    `retracted` is the last retraction, which lists all reports that were taken back, and `limits` the last event that set some.
 
     >>> InForce(), InForce(retracted=7).plain()
-    (InForce(retracted=0), {'retracted': 7})
+    (InForce(retracted=0, limits=0), {'retracted': 7})
     """
 
     retracted: int = 0
+    limits: int = 0
 
     def plain(self) -> dict[str, int]:
         """Those that are not the first event."""
@@ -133,7 +155,8 @@ FROM_THE_START = InForce()
 class Created:
     """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`.
 
-    `folder` is where the description `spec` was, if it names files, and `library` the digest of this library's code.
+    `folder` is where the description `spec` was, if it names files, and `library` the digest of this library's code. With
+    `approval`, what is asked for is a proposal, which somebody must approve.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -160,13 +183,14 @@ class Created:
     planned: Planned
     library: str
     folder: str | None = None
+    approval: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """`decisions` (b, d) were asked for around θ_t = `decision`; `constraint_values` (b, m) are their g, `multipliers` is λ_t.
 
-    `attempt` counts the canceled deployments of the same round.
+    `attempt` counts the canceled or declined deployments of the same round. A `proposal` must be approved before it is deployed.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -188,6 +212,49 @@ class Asked:
     constraint_values: Floats
     decision: Floats
     multipliers: Floats
+    proposal: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Approved:
+    """A proposal was approved; `edited` are the decisions to deploy in its place, if there are any.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with pf.Study.create(f"{folder}/studies.db", "prices", method, approval=True) as study:
+    ...         deployment = study.approve(study.ask(), [0.5], by="Ada")
+    ...         approved = [event for event in study.events() if isinstance(event, pf.study.Approved)]
+    >>> deployment.decisions.tolist(), approved[0].by, approved[0].edited.decisions.tolist()
+    ([[0.5]], 'Ada', [[0.5]])
+    """
+
+    kind: ClassVar[str] = "approve"
+    number: int
+    at: float
+    deployment: int
+    by: str
+    edited: Actual | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declined:
+    """A proposal was declined; `limits` are all that hold from now on, if this set some.
+
+    >>> import numpy as np, performative as pf
+    >>> limits = pf.study.Limits(np.array([-np.inf]), np.array([5.0]), np.array([2.5]))
+    >>> pf.study.Declined(2, 0.0, deployment=1, reason="too dear", by="Ada", limits=limits).limits.upper.tolist()
+    [5.0]
+    """
+
+    kind: ClassVar[str] = "decline"
+    number: int
+    at: float
+    deployment: int
+    reason: str
+    by: str
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,7 +353,7 @@ class Noted:
     text: str
 
 
-Event = Created | Asked | Observed | Retracted | Canceled | Noted
+Event = Created | Asked | Approved | Declined | Observed | Retracted | Canceled | Noted
 
 
 def encoded(event: Event) -> bytes:
@@ -317,7 +384,9 @@ def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
     if header["kind"] == Asked.kind:
         return _asked(number, header, arrays)
     if header["kind"] == Observed.kind:
-        return Report(number, header["at"], header["deployment"], arrays["samples"], arrays["losses"], _actual(arrays))
+        return Report(
+            number, header["at"], header["deployment"], arrays["samples"], arrays["losses"], _actual(_ACTUAL, arrays)
+        )
     return None
 
 
@@ -343,19 +412,26 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
     match event:
         case Asked():
             header |= {"round": event.round, "samples": event.samples, "attempt": event.attempt}
+            header |= {"proposal": True} if event.proposal else {}
             arrays = {
                 "decisions": event.decisions,
                 "g": event.constraint_values,
                 "decision": event.decision,
                 "multipliers": event.multipliers,
             }
+        case Approved():
+            header |= {"deployment": event.deployment, "by": event.by}
+            arrays = _deployed(_EDITED, event.edited)
+        case Declined():
+            header |= {"deployment": event.deployment, "reason": event.reason, "by": event.by}
+            if event.limits is not None:
+                arrays = {f"{_LIMITS}{name}": part for name, part in event.limits._asdict().items()}
         case Observed():
             header |= {"deployment": event.deployment, "columns": event.columns, "told": event.so_far.told}
             arrays = {"samples": event.samples, "losses": event.losses} | _sums(event.so_far)
             if event.probes is not None:
                 arrays |= {"probed": event.probes, "loss": event.probe_losses}
-            if event.actual is not None:
-                arrays |= {f"{_ACTUAL}{name}": part for name, part in event.actual._asdict().items()}
+            arrays |= _deployed(_ACTUAL, event.actual)
         case Retracted():
             header |= {"deployment": event.deployment, "report": event.told, "reason": event.reason, "by": event.by}
             header |= {"columns": event.columns, "width": event.width, "told": event.so_far.told}
@@ -370,6 +446,7 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             arrays |= {_PROBED + name: array for name, array in event.points.items()}
             header |= {"seed": event.seed, "performative": event.performative, "jax": event.jax}
             header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
+            header |= {"approval": True} if event.approval else {}
     if isinstance(event, Observed | Retracted) and event.in_force.plain():
         header["in force"] = event.in_force.plain()
     if isinstance(event, Created | Observed | Retracted):
@@ -384,6 +461,10 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         parts |= {f"{_WHY}{name}": number for name, number in (planned.reasons or {}).items()}
         arrays |= {_NEXT + name: part for name, part in parts.items()}
     return header, arrays
+
+
+def _deployed(prefix: str, actual: Actual | None) -> dict[str, NDArray[Any]]:
+    return {} if actual is None else {f"{prefix}{name}": part for name, part in actual._asdict().items()}
 
 
 def _sums(far: SoFar) -> dict[str, NDArray[Any]]:
@@ -428,6 +509,7 @@ def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
         planned=_planned(header, arrays),
         library=header["library"],
         folder=header["folder"],
+        approval=header.get("approval", False),
     )
 
 
@@ -442,6 +524,7 @@ def _asked(number: int, header: dict[str, Any], arrays: Arrays) -> Asked:
         constraint_values=arrays["g"],
         decision=arrays["decision"],
         multipliers=arrays["multipliers"],
+        proposal=header.get("proposal", False),
     )
 
 
@@ -458,14 +541,25 @@ def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
         probes=arrays.get("probed"),
         probe_losses=arrays.get("loss"),
         in_force=_in_force(header),
-        actual=_actual(arrays),
+        actual=_actual(_ACTUAL, arrays),
     )
 
 
-def _actual(arrays: Arrays) -> Actual | None:
-    if f"{_ACTUAL}decisions" not in arrays:
+def _actual(prefix: str, arrays: Arrays) -> Actual | None:
+    if f"{prefix}decisions" not in arrays:
         return None
-    return Actual(*(arrays[f"{_ACTUAL}{name}"] for name in Actual._fields))
+    return Actual(*(arrays[f"{prefix}{name}"] for name in Actual._fields))
+
+
+def _approved(number: int, header: dict[str, Any], arrays: Arrays) -> Approved:
+    return Approved(number, header["at"], header["deployment"], header["by"], _actual(_EDITED, arrays))
+
+
+def _declined(number: int, header: dict[str, Any], arrays: Arrays) -> Declined:
+    limits = None
+    if f"{_LIMITS}anchor" in arrays:
+        limits = Limits(*(arrays[f"{_LIMITS}{name}"] for name in Limits._fields))
+    return Declined(number, header["at"], header["deployment"], header["reason"], header["by"], limits)
 
 
 def _retracted(number: int, header: dict[str, Any], arrays: Arrays) -> Retracted:
@@ -496,6 +590,8 @@ def _noted(number: int, header: dict[str, Any], _: Arrays) -> Noted:
 _DECODERS: dict[str, Callable[[int, dict[str, Any], Arrays], Event]] = {
     Created.kind: _created,
     Asked.kind: _asked,
+    Approved.kind: _approved,
+    Declined.kind: _declined,
     Observed.kind: _observed,
     Retracted.kind: _retracted,
     Canceled.kind: _canceled,

@@ -9,11 +9,14 @@ from typing import NamedTuple
 from performative.study.deployments import Deployment
 from performative.study.events import (
     FROM_THE_START,
+    Approved,
     Asked,
     Canceled,
     Created,
+    Declined,
     Event,
     InForce,
+    Limits,
     Observed,
     Planned,
     Retracted,
@@ -31,7 +34,7 @@ class Position(NamedTuple):
 
     `planned` is what the method asked for when it last learned something, and `attempt` that of the next deployment; `width` (how
     many numbers a sample has) and `columns` are None until they are known. `retracted` are the numbers of the reports that were
-    taken back.
+    taken back, and `limits` what people put on decisions, if they did.
     """
 
     events: int
@@ -43,6 +46,7 @@ class Position(NamedTuple):
     columns: list[str] | None
     in_force: InForce
     retracted: frozenset[int]
+    limits: Limits | None
 
 
 class Log:
@@ -111,31 +115,47 @@ class Log:
             self._first = next((event for event in self.events(1) if isinstance(event, Observed)), None)
         return self._first
 
-    def outcome(self, deployment: int, retracted: Collection[int] = ()) -> Observed | Canceled | None:
-        """How a deployment that is no longer open ended; None if its report was taken back."""
+    def deployment(self, number: int) -> Deployment:
+        """A deployment as it is to be carried out, by its number."""
+        asked = self.asked(number)
+        if asked.proposal:
+            for event in self.events(number + 1):
+                if isinstance(event, Approved) and event.deployment == number:
+                    return Deployment.of(asked, event)
+                if isinstance(event, Asked):  # too late to approve this one
+                    break
+        return Deployment.of(asked)
+
+    def outcome(self, deployment: int, retracted: Collection[int] = ()) -> Observed | Canceled | Declined | None:
+        """How a deployment that is no longer open ended; None if its report was taken back, or if it was withdrawn."""
         for event in self.events(deployment + 1):
             if (
-                isinstance(event, Observed | Canceled)
+                isinstance(event, Observed | Canceled | Declined)
                 and event.deployment == deployment
                 and event.number not in retracted
             ):
                 return event
         return None
 
-    def retraction(self, deployment: int) -> Retracted:
+    def retraction(self, deployment: int) -> Retracted | None:
         """The last event that took back the report of a deployment."""
-        return next(
-            event for event in self.backward() if isinstance(event, Retracted) and event.deployment == deployment
-        )
+        taken_back = (event for event in self.backward() if isinstance(event, Retracted))
+        return next((event for event in taken_back if event.deployment == deployment), None)
 
     def position(self) -> Position:
         """Where the study stands."""
         learned: Created | Observed | Retracted | None = None
         latest: Asked | Created | None = None
-        ended: dict[int, Observed | Canceled] = {}
+        ended: dict[int, Observed | Canceled | Declined] = {}
+        approved: dict[int, Approved] = {}
+        limiting = 0
         for event in self.backward():
-            if isinstance(event, Observed | Canceled):
+            if isinstance(event, Observed | Canceled | Declined):
                 ended[event.deployment] = event
+            if isinstance(event, Approved):
+                approved[event.deployment] = event
+            if isinstance(event, Declined) and event.limits is not None and learned is None:
+                limiting = limiting or event.number
             if learned is None and isinstance(event, Created | Observed | Retracted):
                 learned = event
             if latest is None and isinstance(event, Asked | Created):
@@ -146,15 +166,26 @@ class Log:
         pending, attempt = None, 0
         if isinstance(latest, Asked):
             end = ended.get(latest.number)
-            pending = Deployment.of(latest) if end is None else None
-            attempt = 1 + latest.attempt if isinstance(end, Canceled) and latest.number > learned.number else 0
+            pending = Deployment.of(latest, approved.get(latest.number)) if end is None else None
+            current = latest.number > learned.number
+            if pending is not None and not pending.approved and not current:  # proposed before more was known
+                pending = None
+            attempt = 1 + latest.attempt if isinstance(end, Canceled | Declined) and current else 0
         if isinstance(learned, Created):
             so_far, width, columns, in_force = SoFar.nothing(len(self.constraint_names)), None, None, FROM_THE_START
         else:
             so_far, columns, in_force = learned.so_far, learned.columns, learned.in_force
             width = learned.samples.shape[2] if isinstance(learned, Observed) else learned.width
-        retracted = self.retracted(in_force.retracted)
-        return Position(self.count, pending, learned.planned, attempt, so_far, width, columns, in_force, retracted)
+        in_force = in_force._replace(limits=limiting or in_force.limits)
+        retracted, limits = self.retracted(in_force.retracted), self.limits(in_force.limits)
+        return Position(
+            self.count, pending, learned.planned, attempt, so_far, width, columns, in_force, retracted, limits
+        )
+
+    def limits(self, last: int) -> Limits | None:
+        """What the `last` event that set limits put on decisions; 0 if there is none."""
+        event = self.event(last) if last else None
+        return event.limits if isinstance(event, Declined) else None
 
     def retracted(self, last: int) -> frozenset[int]:
         """The reports that were taken back up to the `last` such event; 0 if there is none."""

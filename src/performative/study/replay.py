@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from performative import __version__
 from performative.errors import NotReproduced
-from performative.study.events import Asked, Created, Observed, Planned, Retracted, SoFar
+from performative.study.events import (
+    Actual,
+    Approved,
+    Asked,
+    Created,
+    Declined,
+    Limits,
+    Observed,
+    Planned,
+    Retracted,
+    SoFar,
+)
 from performative.study.history import Round
 
 if TYPE_CHECKING:
@@ -38,25 +49,29 @@ def replay(log: Log, calls: Calls) -> Replay:
     planned, asked = calls.ask(state, 0), None
     current, so_far = packed_state(state), SoFar.nothing(len(log.constraint_names))
     retracted: frozenset[int] = frozenset()
+    limits: Limits | None = None
     for event, digest in log.with_digests():
         if isinstance(event, Created):
             _require_planned(log, event.number, event.planned, planned)
         elif isinstance(event, Asked):
             now = calls.ask(state, event.attempt) if event.attempt and planned.draws else planned
-            _require_same(log, event.number, "the decisions", event.decisions, now.decisions)
+            decisions, values = now.decisions, now.constraint_values
+            if limits is not None and not limits.met_by(decisions):
+                decisions, values = calls.within(limits, decisions)
+            _require_same(log, event.number, "the decisions", event.decisions, decisions)
+            _require_same(log, event.number, "the constraints' values", event.constraint_values, values)
             asked = event
+        elif isinstance(event, Approved):
+            _require_measured(log, calls, event.number, event.edited)
+        elif isinstance(event, Declined):
+            limits = event.limits or limits
         elif isinstance(event, Observed):
             if asked is None or asked.number != event.deployment:  # reported before, and taken back
                 asked = log.asked(event.deployment)
             one = Round(asked, event)
             state, planned, losses, _ = calls.tell(state, one.decisions, event.samples)
             current, so_far = packed_state(state), so_far.after(asked.number, one.constraint_values)
-            if event.actual is not None:
-                measured = calls.measured(event.actual.decisions)
-                _require_same(
-                    log, event.number, "the constraints' values", one.constraint_values, measured.constraint_values
-                )
-                _require_same(log, event.number, "the distances from the set", event.actual.outside, measured.outside)
+            _require_measured(log, calls, event.number, event.actual)
             _require_planned(log, event.number, event.planned, planned)
             _require_same(log, event.number, "the losses", event.losses, losses)
             _require_sums(log, event.number, event.so_far, so_far)
@@ -73,6 +88,13 @@ def replay(log: Log, calls: Calls) -> Replay:
     if current != log.store.state:
         raise NotReproduced(_difference(log, log.count - 1, "the numbers of the snapshot"))
     return Replay(log.count, so_far.told)
+
+
+def _require_measured(log: Log, calls: Calls, number: int, stored: Actual | None) -> None:
+    if stored is not None:
+        computed = calls.measured(stored.decisions)
+        _require_same(log, number, "the constraints' values", stored.constraint_values, computed.constraint_values)
+        _require_same(log, number, "the distances from the set", stored.outside, computed.outside)
 
 
 def _require_sums(log: Log, number: int, stored: SoFar, computed: SoFar) -> None:

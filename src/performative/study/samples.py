@@ -44,18 +44,18 @@ def read(samples: Any, count: int, columns: list[str] | None, scalars: bool = Fa
     return Samples(data, columns)
 
 
-def really_deployed(given: ArrayLike, asked: Floats) -> Floats | None:
-    """The decisions (b, d) that were really deployed; None if they are those asked for.
+def really_deployed(given: ArrayLike, asked: Floats, argument: str = "deployed") -> Floats | None:
+    """The decisions (b, d) that were really deployed, as the `argument` says; None if they are those asked for.
 
     >>> really_deployed([3.5], np.array([[3.4987]]))
     array([[3.5]])
     """
-    deployed = finite_array("deployed", given)
+    deployed = finite_array(argument, given)
     if len(asked) == 1 and deployed.shape == asked.shape[1:]:
         deployed = read_only(deployed.reshape(asked.shape))
     if deployed.shape != asked.shape:
         remedy = "give each number of every decision that was asked for"
-        raise ValueError(f"`deployed` must have shape {asked.shape}, but got {deployed.shape}; {remedy}")
+        raise ValueError(f"`{argument}` must have shape {asked.shape}, but got {deployed.shape}; {remedy}")
     return None if np.array_equal(deployed, asked) else deployed
 
 

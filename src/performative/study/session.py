@@ -14,13 +14,24 @@ import numpy as np
 from performative.errors import AlreadyTold
 from performative.numerics.arrays import Floats
 from performative.study.deployments import Deployment, Told
-from performative.study.events import Asked, Canceled, Event, Observed, Planned, Retracted
+from performative.study.events import (
+    Approved,
+    Asked,
+    Canceled,
+    Declined,
+    Event,
+    Limits,
+    Observed,
+    Planned,
+    Retracted,
+)
 from performative.study.log import Log
 from performative.study.store import Moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from performative.study.limits import Given
     from performative.study.worker import Worker
 
 
@@ -71,16 +82,18 @@ class Session:
         planned, attempt = self.position.planned, self.position.attempt
         if attempt and planned.draws:
             planned = self.worker.ask(attempt)
+        decisions, values = self._within_limits(planned)
         event = Asked(
             number=self.log.count,
             at=time.time(),
             round=planned.round,
             samples=planned.samples,
             attempt=attempt,
-            decisions=planned.decisions,
-            constraint_values=planned.constraint_values,
+            decisions=decisions,
+            constraint_values=values,
             decision=planned.decision,
             multipliers=planned.multipliers,
+            proposal=self.log.created.approval,
         )
         if not self.append(event):
             return None
@@ -93,8 +106,11 @@ class Session:
     ) -> Told | None:
         """Tell the method what a deployment brought and store it; None if another process was faster.
 
-        `deployed` are the decisions that were really deployed, if not those asked for.
+        `deployed` are the decisions that were really deployed, if not those that were to be.
         """
+        if deployed is None and deployment.approved and self.log.asked(deployment.id).proposal:
+            asked = self.log.asked(deployment.id).decisions
+            deployed = None if np.array_equal(deployment.decisions, asked) else deployment.decisions  # as approved
         actual = None if deployed is None else self.worker.actual(deployed)
         decisions = deployment.decisions if deployed is None else deployed
         values = -deployment.why.safety if actual is None else actual.constraint_values
@@ -119,7 +135,7 @@ class Session:
         width, pending = samples.shape[2], self.position.pending
         self.position = self.position._replace(
             events=self.log.count,
-            pending=None if pending is None or pending.id == deployment.id else pending,
+            pending=None if pending is None or pending.id == deployment.id or not pending.approved else pending,
             planned=event.planned,
             attempt=0,
             so_far=event.so_far,
@@ -133,8 +149,8 @@ class Session:
         outcome = self.log.outcome(deployment.id, self.position.retracted)
         if outcome is None:
             return None
-        if isinstance(outcome, Canceled):
-            raise AlreadyTold(f"deployment {deployment.id} cannot be reported, since it was canceled: {outcome.reason}")
+        if not isinstance(outcome, Observed):
+            raise AlreadyTold(f"deployment {deployment.id} cannot be reported, since it was {ending(outcome)}")
         if outcome.samples.shape != samples.shape or outcome.samples.tobytes() != samples.tobytes():
             raise AlreadyTold(
                 f"deployment {deployment.id} was already reported with other samples; nothing was changed. If those were wrong, "
@@ -160,10 +176,12 @@ class Session:
                 "it was not carried out"
             )
         told = self.log.outcome(deployment.id, position.retracted)
-        if isinstance(told, Canceled):
-            raise AlreadyTold(f"deployment {deployment.id} cannot be retracted, since it was canceled: {told.reason}")
+        if isinstance(told, Canceled | Declined):
+            raise AlreadyTold(f"deployment {deployment.id} cannot be retracted, since it was {ending(told)}")
         if told is None:
             before = self.log.retraction(deployment.id)
+            if before is None:
+                raise ValueError(f"`deployment` must have been reported to be retracted, but {withdrawn(deployment)}")
             if before.reason == reason:
                 return True
             raise AlreadyTold(
@@ -203,6 +221,93 @@ class Session:
                 f"the {len(pending.decisions)} of deployment {pending.id}, which is open; report or cancel it first"
             )
 
+    def approve(self, deployment: Deployment, edited: Floats | None, by: str) -> Deployment | None:
+        """Approve a proposal, as `edited` if given, and store it; None if another process was faster."""
+        asked = self.log.asked(deployment.id)
+        self._require_proposal(deployment, asked)
+        wanted = asked.decisions if edited is None else edited
+        if deployment.approved:
+            if np.array_equal(deployment.decisions, wanted):
+                return deployment
+            raise AlreadyTold(
+                f"deployment {deployment.id} was already approved with {deployment.decisions.tolist()}; `cancel` it if it was "
+                "not carried out"
+            )
+        self._require_waiting(deployment, "approved")
+        edit = None if np.array_equal(wanted, asked.decisions) else self.worker.actual(wanted)
+        violated = {} if edit is None else edit.violations(self.log.constraint_names)
+        if violated:
+            limits = ", ".join(f"{name} by {excess:.6g}" for name, excess in violated.items())
+            raise ValueError(f"`decisions` must be feasible, but {wanted.tolist()} violates {limits}")
+        event = Approved(self.log.count, time.time(), deployment.id, by, edit)
+        if not self.append(event):
+            return None
+        approved = Deployment.of(asked, event)
+        self.position = self.position._replace(events=self.log.count, pending=approved)
+        return approved
+
+    def decline(
+        self, deployment: Deployment, reason: str, lower: Given | None, upper: Given | None, by: str
+    ) -> bool | None:
+        """Decline a proposal and store it; whether the next one will be the same, and None if another process was faster."""
+        self._require_proposal(deployment, self.log.asked(deployment.id))
+        if deployment.approved:
+            raise AlreadyTold(
+                f"deployment {deployment.id} cannot be declined, since it was approved; `cancel` it if it was not carried out"
+            )
+        outcome = None if self.is_open(deployment) else self.log.outcome(deployment.id)
+        limits = outcome.limits if isinstance(outcome, Declined) else self.position.limits
+        limits = self._limits(limits, lower, upper, deployment.decisions[0])
+        if isinstance(outcome, Declined) and outcome.reason == reason and _alike(outcome.limits, limits):
+            return False
+        self._require_waiting(deployment, "declined")
+        event = Declined(self.log.count, time.time(), deployment.id, reason, by, limits)
+        if not self.append(event):
+            return None
+        self.catch_up()
+        planned = self.position.planned
+        return not planned.draws and np.array_equal(self._within_limits(planned)[0], deployment.decisions)
+
+    def _within_limits(self, planned: Planned) -> tuple[Floats, Floats]:
+        """The decisions to ask for and their g: those that are planned, or near them within the limits that people set."""
+        limits = self.position.limits
+        if limits is None or limits.met_by(planned.decisions):
+            return planned.decisions, planned.constraint_values
+        return self.worker.within(limits, planned.decisions)
+
+    def _limits(self, before: Limits | None, lower: Given | None, upper: Given | None, near: Floats) -> Limits | None:
+        """The limits after these bounds were given as well; None if none were."""
+        if lower is None and upper is None:
+            return None
+        free = np.full(self.log.dimension, np.inf)
+        low, high = (-free, free) if before is None else (before.lower, before.upper)
+        from performative.study.limits import bounds_after
+
+        low, high = bounds_after("lower", lower, low), bounds_after("upper", upper, high)
+        return self.worker.limits(low, high, near)
+
+    def _require_proposal(self, deployment: Deployment, asked: Asked) -> None:
+        if not asked.proposal:
+            raise ValueError(
+                f"`deployment` must be a proposal, but deployment {deployment.id} needs no approval; `cancel` it if it was not "
+                "carried out"
+            )
+
+    def _require_waiting(self, deployment: Deployment, how: str) -> None:
+        if not self.is_open(deployment):
+            outcome = self.log.outcome(deployment.id)
+            why = withdrawn(deployment) if outcome is None else f"it was {ending(outcome)}"
+            raise AlreadyTold(f"deployment {deployment.id} cannot be {how}, since {why}")
+
+    def proposal(self, deployment: Deployment | int) -> Deployment:
+        """A deployment as it is stored, given as it was proposed or as it was approved."""
+        stored = self.deployment(getattr(deployment, "id", deployment))
+        if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, stored.decisions):
+            if np.array_equal(deployment.decisions, self.log.asked(stored.id).decisions):
+                return stored
+            return self.deployment(deployment)
+        return stored
+
     def deployment(self, deployment: Deployment | int) -> Deployment:
         """A deployment as it is stored, by its id, open or not."""
         number: Any = deployment.id if isinstance(deployment, Deployment) else deployment
@@ -212,7 +317,7 @@ class Session:
         stored = pending if pending is not None and pending.id == number else self._past_deployment(int(number))
         if isinstance(deployment, Deployment) and not np.array_equal(deployment.decisions, stored.decisions):
             raise ValueError(
-                f"`deployment` must belong to this study, but its number {number} asked for {stored.decisions.tolist()}, "
+                f"`deployment` must belong to this study, but its number {number} is to deploy {stored.decisions.tolist()}, "
                 f"not {np.asarray(deployment.decisions).tolist()}"
             )
         return stored
@@ -225,4 +330,26 @@ class Session:
         event = self.log.event(number)
         if not isinstance(event, Asked):
             raise ValueError(f"`deployment` must be the number of a deployment, but event {number} is a {event.kind}")
-        return Deployment.of(event)
+        return self.log.deployment(number)
+
+
+def ending(outcome: Observed | Canceled | Declined) -> str:
+    """How a deployment ended, in words."""
+    match outcome:
+        case Canceled():
+            return f"canceled: {outcome.reason}"
+        case Declined():
+            return f"declined by {outcome.by}: {outcome.reason}"
+        case Observed():
+            return "reported"
+
+
+def withdrawn(deployment: Deployment) -> str:
+    """Why a proposal is no longer open that nobody answered."""
+    return f"proposal {deployment.id} was withdrawn when what is learned changed; ask for the next one"
+
+
+def _alike(one: Limits | None, other: Limits | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one.lower, other.lower) and np.array_equal(one.upper, other.upper)

@@ -189,7 +189,11 @@ def _status(
     values, names = np.asarray(problem.g(jnp.asarray(decision))), problem.constraint_names
     world = belief.believed(method, state, recent)
     deployed, slack = past["deployed"], past["slack"]
-    shown = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
+    shown = (
+        pending.decisions
+        if pending is not None and pending.approved
+        else (_filled(deployed[-1]) if len(deployed) else None)
+    )
     start = past["decision"][0] if len(deployed) else decision
     effect, effect_error = (None, None) if world is None else belief.effect(world)
     window = slice(-cautions.RECENT, None)
@@ -240,6 +244,8 @@ def _next(pending: Deployment | None) -> str:
     if pending is None:
         return "ask for the next decisions"
     rows = "; ".join(row(one) for one in pending.decisions)
+    if not pending.approved:
+        return f"approve or decline proposal {pending.id}: {rows}"
     return f"deploy {rows} and report {pending.samples} samples of each for deployment {pending.id}"
 
 

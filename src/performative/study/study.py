@@ -7,19 +7,20 @@ import itertools
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from performative.errors import AlreadyTold
+from performative.errors import AlreadyTold, SameProposalWarning, StudyError
 from performative.study.deployments import Deployment, Told
-from performative.study.events import Canceled, Event, InForce, Noted, encoded
+from performative.study.events import Canceled, Event, InForce, Limits, Noted, encoded
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
 from performative.study.people import person, words
 from performative.study.replay import Replay
 from performative.study.samples import read, really_deployed
-from performative.study.session import Session
+from performative.study.session import Session, ending
 from performative.study.store import Store
 from performative.validation import MOST_SEED, whole
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from performative.methods.protocol import Method
     from performative.reasons import Explanation
+    from performative.study.limits import Given
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
 
@@ -77,11 +79,12 @@ class Study:
         seed: int = 0,
         spec: str | None = None,
         folder: str | None = None,
+        approval: bool = False,
     ) -> Study:
         """Create a study `name` in the file at `path`, which is created if it does not exist.
 
         `spec` is the text that describes the method, if there is one, and `folder` is where the files that it names are; both
-        are kept with the study (see `study.spec`).
+        are kept with the study (see `study.spec`). With `approval`, `ask` returns proposals: see `approve`.
         """
         from performative.study.creation import first_event
         from performative.study.worker import Worker
@@ -92,7 +95,7 @@ class Study:
                 f"`name` must be a plain name, but got {name!r}; the order is Study.create(path, name, method)"
             )
         seed = whole("seed", seed, 0, MOST_SEED)
-        created, state = first_event(method, seed, spec, folder)
+        created, state = first_event(method, seed, spec, folder, approval)
         log = Log(Store.create(path, name, encoded(created), state))
         return cls(log, name, Worker(log, method))
 
@@ -122,7 +125,13 @@ class Study:
         text = read_spec(spec)
         described = describe(text, Path(spec).parent)
         return cls.create(
-            path, described.name, described.method, seed=described.seed, spec=text, folder=described.folder
+            path,
+            described.name,
+            described.method,
+            seed=described.seed,
+            spec=text,
+            folder=described.folder,
+            approval=described.approval,
         )
 
     @one_at_a_time
@@ -187,7 +196,8 @@ class Study:
     def ask(self) -> Deployment:
         """The decisions to deploy now; repeated calls return the same ones until you report or cancel them.
 
-        After a `cancel` the random numbers are new; a method that draws none, like `safe_apda`, asks for the same again.
+        After a `cancel` the random numbers are new; a method that draws none, like `safe_apda`, asks for the same again. In a
+        study with `approval`, a deployment that is not `approved` is a proposal, which waits for `approve` or `decline`.
         """
         session = self._session
         while True:
@@ -216,6 +226,10 @@ class Study:
             scalars = target.decisions.shape[1] == 1
             known = session.position.columns or session.worker.columns
             data, columns = read(samples, len(target.decisions), known, scalars)
+            if not target.approved:
+                raise StudyError(
+                    f"deployment {target.id} must be approved before it is reported, but is a proposal; `approve` or `decline` it"
+                )
             actual = None if deployed is None else really_deployed(deployed, target.decisions)
             before = None if session.is_open(target) else session.told_before(target, data, actual)
             if before is not None:
@@ -223,6 +237,61 @@ class Study:
             told = session.tell(target, data, columns, actual)
             if told is not None:
                 return told
+
+    @one_at_a_time
+    def approve(
+        self, deployment: Deployment | int, decisions: ArrayLike | None = None, by: str | None = None
+    ) -> Deployment:
+        """Approve what was proposed, or other `decisions` in its place, (b, d) or (d,) for one: the deployment to carry out.
+
+        Decisions outside Θ or with g > 0 are refused. The log keeps who approved it: `by`, or the system's user.
+        """
+        by, session = person(by), self._session
+        while True:
+            session.refresh()
+            target = session.proposal(deployment)
+            wanted = None
+            if decisions is not None:
+                asked = session.log.asked(target.id).decisions
+                wanted = really_deployed(decisions, asked, "decisions")
+            approved = session.approve(target, wanted, by)
+            if approved is not None:
+                return approved
+
+    @one_at_a_time
+    def decline(
+        self,
+        deployment: Deployment | int,
+        reason: str,
+        *,
+        lower: Given | None = None,
+        upper: Given | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Decline what was proposed; the next `ask` proposes anew, within the bounds that are given here and were before.
+
+        `lower` and `upper` are {place: bound} for single numbers of a decision, or (d,); infinity lifts a bound. A proposal that
+        would break them is moved to a feasible decision that meets them, which the method learns from like from any other.
+        Bounds that leave no room within the constraints are refused. `SameProposalWarning` says that the next proposal will be
+        the same, since the method draws nothing at random and nothing else was asked of it.
+        """
+        words("reason", reason, "why it is declined")
+        by, session = person(by), self._session
+        while True:
+            session.refresh()
+            target = session.proposal(deployment)
+            again = session.decline(target, reason, lower, upper, by)
+            if again is not None:
+                break
+        if again:
+            warnings.warn(SameProposalWarning(target.id), stacklevel=3)
+
+    @property
+    @one_at_a_time
+    def limits(self) -> Limits | None:
+        """What people put on decisions when they declined proposals; None if nothing."""
+        self._session.refresh()
+        return self._session.position.limits
 
     @one_at_a_time
     def retract(self, deployment: Deployment | int, reason: str, by: str | None = None) -> None:
@@ -247,14 +316,14 @@ class Study:
         while True:
             session.refresh()
             target = session.deployment(deployment)
+            if session.is_open(target) and not target.approved:
+                raise StudyError(f"deployment {target.id} is a proposal, which nobody carries out yet; `decline` it")
             if not session.is_open(target):
                 outcome = session.log.outcome(target.id, session.position.retracted)
                 if isinstance(outcome, Canceled) and outcome.reason == reason:
                     return
-                ending = (
-                    f"canceled ({outcome.reason})" if isinstance(outcome, Canceled) else "reported"
-                )  # perhaps to be told anew
-                raise AlreadyTold(f"deployment {target.id} cannot be canceled, since it was already {ending}")
+                how = "reported" if outcome is None else ending(outcome)
+                raise AlreadyTold(f"deployment {target.id} cannot be canceled, since it was already {how}")
             if session.append(Canceled(session.log.count, time.time(), target.id, reason)):
                 session.catch_up()
                 return

@@ -13,8 +13,9 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
 from performative.study.calls import Calls
-from performative.study.events import Actual, Planned, SoFar
+from performative.study.events import Actual, Limits, Planned, SoFar
 from performative.study.identity import loss_at
+from performative.study.limits import limits_of
 from performative.study.records import unpacked
 from performative.study.relearning import relearned
 from performative.study.replay import Replay, replay
@@ -117,6 +118,16 @@ class Worker:
     def actual(self, decisions: Floats) -> Actual:
         """Decisions that were really deployed, as they are stored."""
         return self.calls.measured(decisions)
+
+    @in_float64
+    def within(self, limits: Limits, decisions: Floats) -> tuple[Floats, Floats]:
+        """Decisions that meet the limits, near those given, and their g."""
+        return self.calls.within(limits, decisions)
+
+    @in_float64
+    def limits(self, lower: Floats, upper: Floats, near: Floats) -> Limits:
+        """Limits on decisions, checked."""
+        return limits_of(self.method.problem, lower, upper, near)
 
     @in_float64
     def relearned(self, reports: Iterable[Round]) -> Corrected:
