@@ -186,7 +186,7 @@ class SameProposalWarning(UserWarning):
     def __init__(self, deployment: int) -> None:
         super().__init__(
             f"the next proposal will be the same as {deployment}, since the method draws nothing at random: approve other "
-            "decisions in its place, or decline it with bounds, `lower` or `upper`"
+            "decisions in its place, decline it with bounds, `lower` or `upper`, or amend the study"
         )
 
 
@@ -303,7 +303,8 @@ class OtherMethod(StudyError):
         self.differences = differences
         listed = "\n".join(f"  {line}" for line in differences)
         super().__init__(
-            f"study {name!r} must be opened with the problem and method it was created with, but these differ:\n{listed}"
+            f"study {name!r} must be opened with the problem and method it was created with, or amended to last, but these "
+            f"differ:\n{listed}"
         )
 
 

@@ -239,7 +239,7 @@ def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
     store = ("--store", "prices.db")
     run("new", "spec.toml", *store)
     shown = run("ask", *store)
-    assert "proposal 1, round 1: 1 samples wanted for each decision; it waits for approval" in shown
+    assert "proposal 1, round 0: 1 samples wanted for each decision; it waits for approval" in shown
     assert "next: performative study approve --store prices.db --deployment 1" in shown
     assert not json.loads(run("ask", "--json", *store))["approved"]
     same = run("decline", "--reason", "too dear", "--as", "Ada", "--deployment", 1, *store)
@@ -259,3 +259,38 @@ def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
     assert log[4].endswith("deployment 3: too dear (Ada), limits [-inf, -inf] to [2, inf]")
     assert log[6].endswith("deployment 5 as [1.99, 1.49] (Grace)")
     assert "events: 8, reports: 1" in run("verify", *store)
+
+
+def test_a_study_is_amended_once_what_changes_was_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = SPEC.replace('type = "safe_apda"\nsamples = 5', 'type = "repeated_gradient"\nstart = [1.0, 1.0]')
+    Path("spec.toml").write_text(text)
+    Path("other.toml").write_text(text.replace('"eu"', '"us"'))
+    Path("new.toml").write_text(
+        text.replace("bound = 4.0", "bound = 1.5").replace('"revenue"', '"revenue"\ncost = [0.5, 0.5]')
+    )
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = json.loads(run("ask", "--json", *store))
+    Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 1, 0).tolist()))
+    run("tell", "observed.json", *number(asked), *store)
+    run("ask", *store)
+    assert "`name` must be that of the study" in run("amend", "other.toml", "--reason", "no", *store, code=1)
+    assert "an amendment must change something" in run("amend", "spec.toml", "--reason", "no", *store, code=1)
+    words = ("amend", "new.toml", "--reason", "the supplier", "--as", "Ada", *store)
+    asked_back = CliRunner().invoke(app, ["study", *words], env={"COLUMNS": "120"}, input="n\n")
+    assert asked_back.exit_code == 0
+    shown = asked_back.output
+    assert "amend the study? [y/N]" in shown
+    assert "Aborted" in run(*words, code=1)  # nobody answers
+    assert "constraints[0].bound: 4.0 -> 1.5" in shown
+    assert "loss.cost: nothing -> [0.5, 0.5]" in shown
+    assert "next decision: [1" in shown
+    assert len(run("log", *store).splitlines()) == 4
+    assert "study eu amended" in run(*words, "--yes")
+    assert "slack: cap -0.5" in run("ask", *store).replace("-0.50", "-0.5")  # what is open, under the new cap
+    run("tell", "observed.json", "--deployment", 3, *store)
+    assert "the supplier (Ada), decision" in run("log", *store).splitlines()[4]
+    assert "2 deployments reported" in run("status", *store)
+    assert "events: 6, reports: 2" in run("verify", *store)
+    assert "by their digests" not in run("verify", *store)

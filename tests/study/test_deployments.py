@@ -170,7 +170,7 @@ def test_a_proposal_is_withdrawn_when_what_is_learned_changes(path):
         proposal = study.ask()
         study.retract(first, "a typo")
         assert study.pending is None
-        for attempt in (study.approve, lambda one: study.decline(one, "no")):
+        for attempt in (study.approve, lambda one: study.decline(one, "no"), lambda one: study.cancel(one, "no")):
             with pytest.raises(
                 AlreadyTold, match=r"proposal 4 was withdrawn when what is learned changed; ask for the next one"
             ):

@@ -113,7 +113,7 @@ def test_what_cannot_be_retracted_is_refused_and_nothing_is_written(path):
         study.cancel(study.ask(), "closed")
         before = stored(path)
         with pytest.raises(
-            ValueError, match=r"what is left cannot be learned from: deployment 3: `decisions` of the warm-up"
+            ValueError, match=r"the reports cannot be told to the method: deployment 3: `decisions` of the warm-up"
         ):
             study.retract(1, "a typo")
         with pytest.raises(AlreadyTold, match="cannot be retracted, since it was canceled: closed"):

@@ -148,6 +148,25 @@ def retract(
 
 
 @app.command()
+def amend(
+    spec: Annotated[Path, typer.Argument(help="The TOML file of the study, changed.")],
+    reason: Annotated[str, typer.Option(help="Why the method changes.")],
+    store: Stored,
+    name: Named = None,
+    by: By = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is right.")] = False,
+) -> None:
+    """Go on with other costs, constraints, bounds or options; all that was learned is kept. What changes is shown first."""
+    with _opened(store, name) as study:
+        typer.echo(study.amendment(spec))
+        if not yes and not typer.confirm("amend the study?"):
+            typer.echo("nothing was changed")
+            return
+        study.amend(spec, reason, by)
+        typer.echo(f"study {study.name} amended")
+
+
+@app.command()
 def cancel(
     reason: Annotated[str, typer.Option(help="Why the decisions could not be deployed.")],
     store: Stored,
@@ -241,6 +260,10 @@ def verify(store: Stored, name: Named = None) -> None:
     with _opened(store, name, readonly=True) as study:
         replay = study.verify()
         typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
+        if replay.unreplayed:
+            typer.echo(
+                f"{replay.unreplayed} of the events by their digests alone: the method of their time is not in the store"
+            )
 
 
 @app.command()
@@ -395,12 +418,24 @@ def _words(study: Study, deployment: Deployment) -> str:
 
 def _line(event: Event, names: list[str]) -> str:
     """What an event says, in a line; `names` are those of the constraints."""
-    from performative.study.events import Approved, Asked, Canceled, Created, Declined, Noted, Observed, Retracted
+    from performative.study.events import (
+        Amended,
+        Approved,
+        Asked,
+        Canceled,
+        Created,
+        Declined,
+        Noted,
+        Observed,
+        Retracted,
+    )
     from performative.study.words import row
 
     match event:
         case Created():
             return f"performative {event.performative}, seed {event.seed}"
+        case Amended():
+            return f"{event.reason} ({event.by}), decision {row(event.planned.decision)}"
         case Asked():
             proposed = " proposed" if event.proposal else ""
             return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}{proposed}"

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from performative.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
-from performative.study.deployments import Deployment, Told, Why
+from performative.study.deployments import Deployment, Replay, Told, Why
 from performative.study.events import (
     Actual,
+    Amended,
     Approved,
     Asked,
     Canceled,
@@ -20,15 +21,17 @@ from performative.study.events import (
     Retracted,
     SoFar,
 )
-from performative.study.replay import Replay
 from performative.study.study import Study
 
 if TYPE_CHECKING:
+    from performative.study.amending import Amendment
     from performative.study.status import Status
 
 __all__ = [
     "Actual",
     "AlreadyTold",
+    "Amended",
+    "Amendment",
     "Approved",
     "Asked",
     "Canceled",
@@ -61,4 +64,8 @@ def __getattr__(name: str) -> Any:
         from performative.study.status import Status
 
         return Status
+    if name == "Amendment":
+        from performative.study.amending import Amendment
+
+        return Amendment
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,7 @@ from performative.estimators.moments import JointMoments
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.study.belief import Believed
+from performative.study.history import least
 
 SURE = 1e-4
 """The p-value below which the data are said to look wrong."""
@@ -39,7 +40,7 @@ def constraints(
 
 def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64]) -> Iterator[str]:
     """Constraints that deployed decisions violated; `slack` (n, b, m) is theirs and `numbers` (n,) are the deployments."""
-    lowest = np.nanmin(slack, axis=1) if slack.size else np.zeros((0, len(names)))
+    lowest = least(slack) if slack.size else np.zeros((0, len(names)))
     for place, name in enumerate(names):
         violating = np.flatnonzero(lowest[:, place] < -1e-9)
         if len(violating):

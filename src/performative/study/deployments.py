@@ -1,4 +1,4 @@
-"""What `ask` and `tell` return."""
+"""What `ask`, `tell` and `verify` return."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from performative.numerics.arrays import Floats
-from performative.study.events import Actual, Approved, Asked, Observed
+from performative.study.events import Actual, Approved, Asked, Observed, Planned
 
 
 class Why(NamedTuple):
@@ -50,6 +50,11 @@ class Deployment(NamedTuple):
         is_approved = approved is not None or not event.proposal
         return Deployment(event.number, event.round, final.decisions, event.samples, why, is_approved)
 
+    def under(self, planned: Planned, measured: Actual) -> Deployment:
+        """The same, open under another method: explained by what that method plans, and with the slack of its constraints."""
+        why = Why(planned.decision, self.decisions - planned.decision, -measured.constraint_values, planned.multipliers)
+        return self._replace(why=why)
+
 
 class Told(NamedTuple):
     """What a `tell` changed: θ and λ before and after. `round` is the next one.
@@ -76,3 +81,18 @@ class Told(NamedTuple):
         before, after = deployment.why, event.planned
         violated = {} if event.actual is None else event.actual.violations(constraint_names)
         return Told(after.round, before.decision, after.decision, before.multipliers, after.multipliers, violated)
+
+
+class Replay(NamedTuple):
+    """What `verify` replayed: how many events, and how many reports among them count.
+
+    `unreplayed` events are verified by the chain of digests alone: they are of a time when the method was another one, which was
+    given as an object, or whose description cannot be followed any more.
+
+    >>> print(Replay(events=4, told=1))
+    Replay(events=4, told=1, unreplayed=0)
+    """
+
+    events: int
+    told: int
+    unreplayed: int = 0

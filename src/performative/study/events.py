@@ -23,7 +23,7 @@ VIOLATED = 1e-9
 DECISION_SET = "the decision set"
 """What is said to be violated by a decision outside Θ."""
 _PROBED, _NEXT, _WHY, _SO_FAR = "probed: ", "next.", "why.", "so far."
-_ACTUAL, _EDITED, _LIMITS = "actual.", "edited.", "limits."
+_ACTUAL, _EDITED, _OPEN, _LIMITS = "actual.", "edited.", "open.", "limits."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,12 +133,14 @@ class Limits(NamedTuple):
 class InForce(NamedTuple):
     """Which events a study goes by, by their numbers: 0, the first event, until another one takes its place.
 
-    `retracted` is the last retraction, which lists all reports that were taken back, and `limits` the last event that set some.
+    `method` is the one that says what the method is, `retracted` the last retraction, which lists all reports that were taken
+    back, and `limits` the last event that set some.
 
     >>> InForce(), InForce(retracted=7).plain()
-    (InForce(retracted=0, limits=0), {'retracted': 7})
+    (InForce(method=0, retracted=0, limits=0), {'retracted': 7})
     """
 
+    method: int = 0
     retracted: int = 0
     limits: int = 0
 
@@ -184,6 +186,55 @@ class Created:
     library: str
     folder: str | None = None
     approval: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Amended:
+    """The study goes on with another method, to which all reports were told, from the beginning.
+
+    `before` is the number of the event that says what the method was until then. What `Created` says of a method is said of the
+    new one; `probes` and `probe_losses` are those of `Observed`, if there were data. `open` are the decisions of the deployment
+    that was open, with their g under the new constraints, and `limits` are those that hold from now on, if there are any.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> def method(cost):
+    ...     return pf.repeated_gradient(pf.Problem(Revenue([cost]), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method(1.0)) as study:
+    ...     told = study.tell(study.ask(), [[[3.0]]])
+    ...     study.amend(method(1.5), "the supplier asks for more", by="Ada")
+    ...     amended = [event for event in study.events() if isinstance(event, pf.study.Amended)]
+    >>> amended[0].reason, amended[0].by, amended[0].so_far.told
+    ('the supplier asks for more', 'Ada', 1)
+    """
+
+    kind: ClassVar[str] = "amend"
+    number: int
+    at: float
+    reason: str
+    by: str
+    before: int
+    performative: str
+    jax: str
+    spec: str | None
+    identity: Identity
+    points: Arrays
+    planned: Planned
+    library: str
+    so_far: SoFar
+    columns: list[str] | None
+    width: int | None
+    in_force: InForce
+    folder: str | None = None
+    approval: bool = False
+    probes: Floats | None = None
+    probe_losses: Floats | None = None
+    open: Actual | None = None
+    limits: Limits | None = None
+
+
+Basis = Created | Amended
+"""An event that says what the method is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -353,7 +404,7 @@ class Noted:
     text: str
 
 
-Event = Created | Asked | Approved | Declined | Observed | Retracted | Canceled | Noted
+Event = Created | Amended | Asked | Approved | Declined | Observed | Retracted | Canceled | Noted
 
 
 def encoded(event: Event) -> bytes:
@@ -399,9 +450,9 @@ def _known(number: int, body: bytes) -> tuple[dict[str, Any], Packed]:
 
 
 def plain(event: Event) -> dict[str, Any]:
-    """An event in lists, numbers and strings, under its stored names. The arrays of a `Created` event are left out."""
+    """An event in lists, numbers and strings, under its stored names. The arrays of `Created` and `Amended` are left out."""
     header, arrays = _parts(event)
-    values = {} if isinstance(event, Created) else {key: array.tolist() for key, array in arrays.items()}
+    values = {} if isinstance(event, Basis) else {key: array.tolist() for key, array in arrays.items()}
     return {"event": event.number, **header, **values}
 
 
@@ -424,8 +475,7 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             arrays = _deployed(_EDITED, event.edited)
         case Declined():
             header |= {"deployment": event.deployment, "reason": event.reason, "by": event.by}
-            if event.limits is not None:
-                arrays = {f"{_LIMITS}{name}": part for name, part in event.limits._asdict().items()}
+            arrays = _limits(event.limits)
         case Observed():
             header |= {"deployment": event.deployment, "columns": event.columns, "told": event.so_far.told}
             arrays = {"samples": event.samples, "losses": event.losses} | _sums(event.so_far)
@@ -441,15 +491,23 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         case Noted():
             header["text"] = event.text
         case Created():
-            values = {path: value for path, value in event.identity.items() if not isinstance(value, np.ndarray)}
-            arrays = {path: value for path, value in event.identity.items() if isinstance(value, np.ndarray)}
-            arrays |= {_PROBED + name: array for name, array in event.points.items()}
             header |= {"seed": event.seed, "performative": event.performative, "jax": event.jax}
-            header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
-            header |= {"approval": True} if event.approval else {}
-    if isinstance(event, Observed | Retracted) and event.in_force.plain():
+        case Amended():
+            header |= {"reason": event.reason, "by": event.by, "before": event.before, "width": event.width}
+            header |= {"columns": event.columns, "told": event.so_far.told}
+            header |= {"performative": event.performative, "jax": event.jax}
+            arrays = _sums(event.so_far) | _deployed(_OPEN, event.open) | _limits(event.limits)
+            if event.probes is not None:
+                arrays |= {"probed": event.probes, "loss": event.probe_losses}
+    if isinstance(event, Basis):
+        values = {path: value for path, value in event.identity.items() if not isinstance(value, np.ndarray)}
+        arrays |= {path: value for path, value in event.identity.items() if isinstance(value, np.ndarray)}
+        arrays |= {_PROBED + name: array for name, array in event.points.items()}
+        header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
+        header |= {"approval": True} if event.approval else {}
+    if isinstance(event, Observed | Retracted | Amended) and event.in_force.plain():
         header["in force"] = event.in_force.plain()
-    if isinstance(event, Created | Observed | Retracted):
+    if isinstance(event, Basis | Observed | Retracted):
         planned = event.planned
         header["next"] = {"round": planned.round, "samples": planned.samples, "draws": planned.draws}
         parts: dict[str, NDArray[Any]] = {
@@ -465,6 +523,10 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
 
 def _deployed(prefix: str, actual: Actual | None) -> dict[str, NDArray[Any]]:
     return {} if actual is None else {f"{prefix}{name}": part for name, part in actual._asdict().items()}
+
+
+def _limits(limits: Limits | None) -> dict[str, NDArray[Any]]:
+    return {} if limits is None else {f"{_LIMITS}{name}": part for name, part in limits._asdict().items()}
 
 
 def _sums(far: SoFar) -> dict[str, NDArray[Any]]:
@@ -495,8 +557,6 @@ def _planned(header: dict[str, Any], arrays: Arrays) -> Planned:
 
 
 def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
-    points = {name.removeprefix(_PROBED): array for name, array in arrays.items() if name.startswith(_PROBED)}
-    others = {path: array for path, array in arrays.items() if not path.startswith((_PROBED, _NEXT))}
     return Created(
         number=number,
         at=header["at"],
@@ -504,12 +564,49 @@ def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
         performative=header["performative"],
         jax=header["jax"],
         spec=header["spec"],
-        identity=header["identity"] | others,
-        points=points,
+        identity=_identity(header, arrays),
+        points=_points(arrays),
         planned=_planned(header, arrays),
         library=header["library"],
         folder=header["folder"],
         approval=header.get("approval", False),
+    )
+
+
+def _identity(header: dict[str, Any], arrays: Arrays) -> Identity:
+    others = (_PROBED, _NEXT, _SO_FAR, _OPEN, _LIMITS)
+    parts = {path: array for path, array in arrays.items() if not path.startswith(others)}
+    return header["identity"] | {path: array for path, array in parts.items() if path not in ("probed", "loss")}
+
+
+def _points(arrays: Arrays) -> Arrays:
+    return {name.removeprefix(_PROBED): array for name, array in arrays.items() if name.startswith(_PROBED)}
+
+
+def _amended(number: int, header: dict[str, Any], arrays: Arrays) -> Amended:
+    return Amended(
+        number=number,
+        at=header["at"],
+        reason=header["reason"],
+        by=header["by"],
+        before=header["before"],
+        performative=header["performative"],
+        jax=header["jax"],
+        spec=header["spec"],
+        identity=_identity(header, arrays),
+        points=_points(arrays),
+        planned=_planned(header, arrays),
+        library=header["library"],
+        so_far=_so_far(header, arrays),
+        columns=header["columns"],
+        width=header["width"],
+        in_force=_in_force(header),
+        folder=header["folder"],
+        approval=header.get("approval", False),
+        probes=arrays.get("probed"),
+        probe_losses=arrays.get("loss"),
+        open=_actual(_OPEN, arrays),
+        limits=_stored_limits(arrays),
     )
 
 
@@ -556,10 +653,13 @@ def _approved(number: int, header: dict[str, Any], arrays: Arrays) -> Approved:
 
 
 def _declined(number: int, header: dict[str, Any], arrays: Arrays) -> Declined:
-    limits = None
-    if f"{_LIMITS}anchor" in arrays:
-        limits = Limits(*(arrays[f"{_LIMITS}{name}"] for name in Limits._fields))
-    return Declined(number, header["at"], header["deployment"], header["reason"], header["by"], limits)
+    return Declined(number, header["at"], header["deployment"], header["reason"], header["by"], _stored_limits(arrays))
+
+
+def _stored_limits(arrays: Arrays) -> Limits | None:
+    if f"{_LIMITS}anchor" not in arrays:
+        return None
+    return Limits(*(arrays[f"{_LIMITS}{name}"] for name in Limits._fields))
 
 
 def _retracted(number: int, header: dict[str, Any], arrays: Arrays) -> Retracted:
@@ -589,6 +689,7 @@ def _noted(number: int, header: dict[str, Any], _: Arrays) -> Noted:
 
 _DECODERS: dict[str, Callable[[int, dict[str, Any], Arrays], Event]] = {
     Created.kind: _created,
+    Amended.kind: _amended,
     Asked.kind: _asked,
     Approved.kind: _approved,
     Declined.kind: _declined,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,26 @@ def rounds(
             yield Round(asked if asked is not None and is_open else find(event.deployment), event)
 
 
+def by_name(values: Floats, then: Sequence[str], now: Sequence[str], missing: float) -> Floats:
+    """Numbers of the constraints `then` (…, m) as those of the constraints `now`; `missing` where one was not there.
+
+    >>> by_name(np.array([[1.0, 2.0]]), ["cap", "floor"], ["floor", "mean"], np.nan)
+    array([[ 2., nan]])
+    """
+    if then == now or list(then) == list(now):
+        return values
+    found = np.full((*values.shape[:-1], len(now)), missing)
+    for place, name in enumerate(now):
+        if name in then:
+            found[..., place] = values[..., then.index(name)]
+    return found
+
+
+def least(slack: Floats) -> Floats:
+    """The least slack (n, m) of deployments (n, b, m), nan where there is none; infinite where there was no such constraint."""
+    return np.min(np.where(np.isnan(slack), np.inf, slack), axis=1, initial=np.inf)
+
+
 MEANINGS = {
     "deployment": ("deployment", "The number of the event that asked for it."),
     "t": ("round t", "The round of the method."),
@@ -63,7 +83,7 @@ MEANINGS = {
         "The room that each deployed decision leaves in each constraint; negative if it violates it.",
     ),
     "data": ("mean of the samples", "The mean of the samples that each deployed decision brought."),
-    "loss": ("mean loss", "The mean loss of each deployed decision over its samples."),
+    "loss": ("mean loss", "The mean loss of each deployed decision over its samples, by the loss of the time."),
 }
 """What each variable of a history is."""
 
@@ -113,17 +133,21 @@ class Column:
 
 
 class Reported:
-    """The deployments that were reported, column by column: see MEANINGS. It grows with the log."""
+    """The deployments that were reported, column by column: see MEANINGS. It grows with the log.
 
-    def __init__(self, dimension: int, constraint_names: list[str]) -> None:
-        self.constraint_names = constraint_names
+    `names_at` says which constraints there were before an event; numbers of others are NaN.
+    """
+
+    def __init__(self, dimension: int, constraint_names: list[str], names_at: Callable[[int], list[str]]) -> None:
+        self.constraint_names, self._names_at = constraint_names, names_at
         self._dimension = dimension
         whole = ("deployment", "t", "samples")
         self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in MEANINGS}
 
     def add(self, one: Round) -> None:
         """Add a deployment."""
-        asked, observed = one.asked, one.observed
+        asked, observed, names = one.asked, one.observed, self.constraint_names
+        multipliers, slack = asked.multipliers, -one.constraint_values
         values = {
             "deployment": asked.number,
             "t": asked.round,
@@ -131,10 +155,10 @@ class Reported:
             "told": observed.at,
             "samples": observed.samples.shape[1],
             "decision": asked.decision.copy(),  # copies, since a view would keep the whole record in memory
-            "multipliers": asked.multipliers.copy(),
+            "multipliers": by_name(multipliers, self._names_at(asked.number), names, np.nan).copy(),
             "proposed": asked.decisions.copy(),
             "deployed": one.decisions.copy(),
-            "slack": -one.constraint_values,
+            "slack": by_name(slack, self._names_at(observed.number), names, np.nan),
             "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
             "loss": observed.losses.copy(),
         }
@@ -201,7 +225,9 @@ def moment(seconds: Any) -> Any:
     return (np.asarray(seconds, np.float64) * 1e6).astype("datetime64[us]")
 
 
-def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> Iterator[dict[str, Any]]:
+def records(
+    reported_rounds: Iterable[Round], constraint_names: list[str], names_at: Callable[[int], list[str]]
+) -> Iterator[dict[str, Any]]:
     """The history as a row for each decision that was deployed."""
     for one in reported_rounds:
         asked, observed = one.asked, one.observed
@@ -218,5 +244,6 @@ def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> It
             means = observed.samples[place].mean(axis=0)
             for label, values in (("theta", decision), ("proposed", asked.decisions[place]), ("mean", means)):
                 row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
-            slack = (-one.constraint_values[place]).tolist()
+            values = by_name(-one.constraint_values[place], names_at(observed.number), constraint_names, np.nan)
+            slack = values.tolist()
             yield row | {f"slack {name}": value for name, value in zip(constraint_names, slack, strict=True)}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from performative.constraints import Linear
 from performative.errors import NoStrictlyFeasibleDecision
@@ -19,7 +20,7 @@ from performative.solvers.feasibility import strictly_feasible
 from performative.study.events import Limits
 from performative.validation import bounds, shown
 
-Given = Mapping[int, float] | Any
+Given = Mapping[int, float] | ArrayLike
 """Bounds as people give them: {place: bound}, or one for every number of a decision."""
 
 

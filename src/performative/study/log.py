@@ -9,8 +9,10 @@ from typing import NamedTuple
 from performative.study.deployments import Deployment
 from performative.study.events import (
     FROM_THE_START,
+    Amended,
     Approved,
     Asked,
+    Basis,
     Canceled,
     Created,
     Declined,
@@ -57,7 +59,8 @@ class Log:
         created = self.event(0)
         assert isinstance(created, Created)
         self.created = created
-        self._first: Observed | None = None
+        self._bases: list[Basis] = []
+        self._probed: tuple[int, Observed] | None = None
 
     @property
     def count(self) -> int:
@@ -67,9 +70,27 @@ class Log:
     @property
     def constraint_names(self) -> list[str]:
         """The names of the problem's constraints."""
-        names = self.created.identity["constraints"]
-        assert isinstance(names, list)
-        return names
+        return names_of(self.current)
+
+    @property
+    def current(self) -> Basis:
+        """The event that says what the method is."""
+        if not self._bases:
+            self.position()
+        return self._bases[0]
+
+    def basis(self, number: int) -> Basis:
+        """The event that says what the method was before event `number`."""
+        return next(basis for basis in (self.current, *self._bases) if basis.number < number)
+
+    def names_at(self, number: int) -> list[str]:
+        """The names of the constraints before event `number`."""
+        return names_of(self.basis(number))
+
+    def all_names(self) -> list[str]:
+        """The names of the constraints, and after them those of constraints that were taken away."""
+        names = (name for basis in (self.current, *self._bases) for name in names_of(basis))
+        return list(dict.fromkeys(names))
 
     @property
     def dimension(self) -> int:
@@ -109,11 +130,16 @@ class Log:
         """The events from the last one to the first."""
         return (decoded(record.seq, record.body) for record in self.store.backward())
 
-    def first_observed(self) -> Observed | None:
-        """The first event that brought samples, if there is one."""
-        if self._first is None:
-            self._first = next((event for event in self.events(1) if isinstance(event, Observed)), None)
-        return self._first
+    def probed(self) -> Observed | Amended | None:
+        """The event that has the loss of the method in force on probes like the data, once there are data."""
+        current = self.current
+        if isinstance(current, Amended) and current.probes is not None:
+            return current
+        if self._probed is None or self._probed[0] != current.number:
+            told = (event for event in self.events(current.number + 1) if isinstance(event, Observed))
+            found = next((event for event in told if event.probes is not None), None)
+            self._probed = None if found is None else (current.number, found)
+        return None if self._probed is None else self._probed[1]
 
     def deployment(self, number: int) -> Deployment:
         """A deployment as it is to be carried out, by its number."""
@@ -144,7 +170,7 @@ class Log:
 
     def position(self) -> Position:
         """Where the study stands."""
-        learned: Created | Observed | Retracted | None = None
+        learned: Basis | Observed | Retracted | None = None
         latest: Asked | Created | None = None
         ended: dict[int, Observed | Canceled | Declined] = {}
         approved: dict[int, Approved] = {}
@@ -156,13 +182,14 @@ class Log:
                 approved[event.deployment] = event
             if isinstance(event, Declined) and event.limits is not None and learned is None:
                 limiting = limiting or event.number
-            if learned is None and isinstance(event, Created | Observed | Retracted):
+            if learned is None and isinstance(event, Basis | Observed | Retracted):
                 learned = event
             if latest is None and isinstance(event, Asked | Created):
                 latest = event
             if learned is not None and latest is not None:
                 break
         assert learned is not None
+        self._know(0 if isinstance(learned, Created) else learned.in_force.method)
         pending, attempt = None, 0
         if isinstance(latest, Asked):
             end = ended.get(latest.number)
@@ -170,6 +197,14 @@ class Log:
             current = latest.number > learned.number
             if pending is not None and not pending.approved and not current:  # proposed before more was known
                 pending = None
+            basis = self.current
+            if (
+                pending is not None
+                and isinstance(basis, Amended)
+                and basis.number > pending.id
+                and basis.open is not None
+            ):
+                pending = pending.under(learned.planned, basis.open)
             attempt = 1 + latest.attempt if isinstance(end, Canceled | Declined) and current else 0
         if isinstance(learned, Created):
             so_far, width, columns, in_force = SoFar.nothing(len(self.constraint_names)), None, None, FROM_THE_START
@@ -185,9 +220,28 @@ class Log:
     def limits(self, last: int) -> Limits | None:
         """What the `last` event that set limits put on decisions; 0 if there is none."""
         event = self.event(last) if last else None
-        return event.limits if isinstance(event, Declined) else None
+        return event.limits if isinstance(event, Declined | Amended) else None
+
+    def _know(self, number: int) -> None:
+        """Remember the event that says what the method is, and all such events before it."""
+        if self._bases and self._bases[0].number == number:
+            return
+        bases = []
+        while number:
+            event = self.event(number)
+            assert isinstance(event, Amended)
+            bases.append(event)
+            number = event.before
+        self._bases = [*bases, self.created]
 
     def retracted(self, last: int) -> frozenset[int]:
         """The reports that were taken back up to the `last` such event; 0 if there is none."""
         event = self.event(last) if last else None
         return frozenset(event.reports.tolist()) if isinstance(event, Retracted) else frozenset()
+
+
+def names_of(basis: Basis) -> list[str]:
+    """The names of the constraints of a method."""
+    names = basis.identity["constraints"]
+    assert isinstance(names, list)
+    return names

@@ -15,6 +15,7 @@ from performative.errors import AlreadyTold
 from performative.numerics.arrays import Floats
 from performative.study.deployments import Deployment, Told
 from performative.study.events import (
+    Amended,
     Approved,
     Asked,
     Canceled,
@@ -29,8 +30,10 @@ from performative.study.log import Log
 from performative.study.store import Moved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from performative.study.amending import Change
+    from performative.study.history import Round
     from performative.study.limits import Given
     from performative.study.worker import Worker
 
@@ -45,7 +48,7 @@ class Session:
     @property
     def worker(self) -> Worker:
         """The method at work."""
-        if self._worker is None:
+        if self._worker is None or self._worker.basis != self.log.current.number:  # another process has amended it
             self._worker = self._hire(self.log)
         return self._worker
 
@@ -77,6 +80,10 @@ class Session:
             return False
         return True
 
+    def reported(self, before: int | None = None) -> Iterator[Round]:
+        """The deployments whose reports count, up to those of events `before` a number."""
+        return self.log.reported(without=self.position.retracted, before=before)
+
     def ask(self) -> Deployment | None:
         """Store that the next deployment was asked for; None if another process was faster."""
         planned, attempt = self.position.planned, self.position.attempt
@@ -93,7 +100,7 @@ class Session:
             constraint_values=values,
             decision=planned.decision,
             multipliers=planned.multipliers,
-            proposal=self.log.created.approval,
+            proposal=self.log.current.approval,
         )
         if not self.append(event):
             return None
@@ -108,9 +115,11 @@ class Session:
 
         `deployed` are the decisions that were really deployed, if not those that were to be.
         """
-        if deployed is None and deployment.approved and self.log.asked(deployment.id).proposal:
-            asked = self.log.asked(deployment.id).decisions
-            deployed = None if np.array_equal(deployment.decisions, asked) else deployment.decisions  # as approved
+        is_older = deployment.id < self.position.in_force.method
+        if deployed is None and (is_older or self.log.current.approval):
+            asked = self.log.asked(deployment.id)
+            if is_older or not np.array_equal(deployment.decisions, asked.decisions):
+                deployed = deployment.decisions  # asked for under other constraints, or edited when it was approved
         actual = None if deployed is None else self.worker.actual(deployed)
         decisions = deployment.decisions if deployed is None else deployed
         values = -deployment.why.safety if actual is None else actual.constraint_values
@@ -142,7 +151,9 @@ class Session:
             width=width,
             columns=columns,
         )
-        return Told.of(deployment, event, self.log.constraint_names)
+        # What is told of the time before is what the method of that time said.
+        before = self.log.deployment(deployment.id) if is_older else deployment
+        return Told.of(before, event, self.log.constraint_names)
 
     def told_before(self, deployment: Deployment, samples: Floats, deployed: Floats | None) -> Told | None:
         """The answer to a `tell` of a deployment that is not open; None if its report was taken back: it can be told anew."""
@@ -162,7 +173,7 @@ class Session:
                 f"deployment {deployment.id} was already reported as deployed with {before.tolist()}; nothing was changed. If "
                 "that was wrong, `retract` it first"
             )
-        return Told.of(deployment, outcome, self.log.constraint_names)
+        return Told.of(self.log.deployment(deployment.id), outcome, self.log.names_at(outcome.number))
 
     def retract(self, deployment: Deployment, reason: str, by: str) -> bool:
         """Take back the report of a deployment and store what the others lead to; whether no other process was faster.
@@ -189,7 +200,9 @@ class Session:
             )
         reports = position.retracted | {told.number}
         after = self.worker.relearned(self.log.reported(without=reports))
-        self._require_fitting(f"deployment {deployment.id} cannot be retracted", after.planned)
+        from performative.study.relearning import require_fitting  # JAX is at work by now
+
+        require_fitting(position.pending, after.planned)
         last = None if after.last is None else self.log.event(after.last.observed.number)
         left = last if isinstance(last, Observed) else None
         event = Retracted(
@@ -212,14 +225,41 @@ class Session:
         self.catch_up()
         return True
 
-    def _require_fitting(self, refusal: str, planned: Planned) -> None:
-        """Refuse a correction after which the method deploys another number at once than is open, which it could not be told."""
-        pending = self.position.pending
-        if pending is not None and len(pending.decisions) != len(planned.decisions):
-            raise ValueError(
-                f"{refusal}: after that the method asks for {len(planned.decisions)} decisions at once and could not learn from "
-                f"the {len(pending.decisions)} of deployment {pending.id}, which is open; report or cancel it first"
-            )
+    def amend(self, change: Change, reason: str, by: str) -> bool:
+        """Go on with another method and store it; whether no other process was faster."""
+        position, new = self.position, change.given
+        number = self.log.count
+        probes, losses = (None, None) if change.probes is None else change.probes
+        event = Amended(
+            number=number,
+            at=time.time(),
+            reason=reason,
+            by=by,
+            before=position.in_force.method,
+            performative=change.performative,
+            jax=change.jax,
+            spec=new.spec,
+            identity=change.prepared.identity,
+            points=change.prepared.points,
+            planned=change.corrected.planned,
+            library=change.library,
+            so_far=change.corrected.so_far,
+            columns=position.columns,
+            width=position.width,
+            in_force=position.in_force._replace(method=number, limits=0 if change.limits is None else number),
+            folder=new.folder,
+            approval=new.approval,
+            probes=probes,
+            probe_losses=losses,
+            open=change.open,
+            limits=change.limits,
+        )
+        if not self.append(event, change.corrected.packed):
+            return False
+        self._worker = change.worker
+        self.catch_up()
+        self.worker.learned(change.corrected.state)
+        return True
 
     def approve(self, deployment: Deployment, edited: Floats | None, by: str) -> Deployment | None:
         """Approve a proposal, as `edited` if given, and store it; None if another process was faster."""

@@ -14,7 +14,7 @@ from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
 from performative.study.belief import Gain, Predicted, Recent
 from performative.study.events import VIOLATED
-from performative.study.history import Reported
+from performative.study.history import Reported, least
 from performative.study.words import row
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from performative.methods.protocol import Method, MethodState
     from performative.study.deployments import Deployment
     from performative.study.history import Round
+    from performative.study.log import Log
 
 
 MOST_ROWS = 8
@@ -86,8 +87,9 @@ class Status(NamedTuple):
             lines.append(f"deployed   {'; '.join(row(one) for one in self.deployed)}")
         for place, (name, slack) in enumerate(self.slack.items()):
             line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
-            if self.told:
-                past = self.slack_history[:, place]
+            past = self.slack_history[:, place]
+            past = past[np.isfinite(past)]  # of deployments since there is this constraint
+            if len(past):
                 line += f"; deployed with slack {past[-1]:.6g} last, {past.min():.6g} at worst"
             lines.append(line)
         lines += self._effect()
@@ -145,10 +147,10 @@ class Status(NamedTuple):
 class Progress:
     """The status of a study from time to time: what it needs of the log is kept, and read on from where it ended."""
 
-    def __init__(self, name: str, method: Method, dimension: int, constraint_names: list[str]) -> None:
+    def __init__(self, name: str, method: Method, log: Log) -> None:
         self._name, self._method = name, method
         self._recent = Recent(getattr(method, "history", None))
-        self._reported = Reported(dimension, constraint_names)
+        self._reported = Reported(log.dimension, log.constraint_names, log.names_at)
         self._outside: dict[int, float] = {}  # how far from Θ something was deployed that was not asked for
         self._next = 0
         self._last: Status | None = None
@@ -222,7 +224,7 @@ def _status(
         deployed=shown,
         multipliers=dict(zip(names, multipliers.tolist(), strict=True)),
         slack=dict(zip(names, (-values).tolist(), strict=True)),
-        slack_history=np.nanmin(slack, axis=1) if slack.size else np.zeros((len(slack), len(names))),
+        slack_history=least(slack) if slack.size else np.zeros((len(slack), len(names))),
         effect=effect,
         effect_error=effect_error,
         now=None if world is None else belief.predicted(world, decision),

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from performative.errors import AlreadyTold, SameProposalWarning, StudyError
-from performative.study.deployments import Deployment, Told
+from performative.study.deployments import Deployment, Replay, Told
 from performative.study.events import Canceled, Event, InForce, Limits, Noted, encoded
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
 from performative.study.people import person, words
-from performative.study.replay import Replay
 from performative.study.samples import read, really_deployed
-from performative.study.session import Session, ending
+from performative.study.session import Session, ending, withdrawn
 from performative.study.store import Store
 from performative.validation import MOST_SEED, whole
 
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 
     from performative.methods.protocol import Method
     from performative.reasons import Explanation
-    from performative.study.limits import Given
+    from performative.study.amending import Amendment, Given
+    from performative.study.limits import Given as Bounds
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
 
@@ -158,8 +158,8 @@ class Study:
 
     @property
     def spec(self) -> str | None:
-        """The TOML text that describes the method, if the study was created from one."""
-        return self._session.log.created.spec
+        """The TOML text that describes the method, if the study was created from one, or amended to one."""
+        return self._session.log.current.spec
 
     @property
     def constraint_names(self) -> list[str]:
@@ -264,8 +264,8 @@ class Study:
         deployment: Deployment | int,
         reason: str,
         *,
-        lower: Given | None = None,
-        upper: Given | None = None,
+        lower: Bounds | None = None,
+        upper: Bounds | None = None,
         by: str | None = None,
     ) -> None:
         """Decline what was proposed; the next `ask` proposes anew, within the bounds that are given here and were before.
@@ -309,6 +309,69 @@ class Study:
                 return
 
     @one_at_a_time
+    def amendment(
+        self,
+        other: str | os.PathLike[str] | Method,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        approval: bool | None = None,
+    ) -> Amendment:
+        """What `amend` would change, and what would be asked for next; nothing is written.
+
+        >>> import tempfile, performative as pf
+        >>> from performative.losses import Revenue
+        >>> def method(cost):
+        ...     return pf.repeated_gradient(pf.Problem(Revenue([cost]), pf.Box([0.0], [5.0])), start=[2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with pf.Study.create(f"{folder}/studies.db", "prices", method(1.0)) as study:
+        ...         print(study.amendment(method(1.5)))
+        loss.cost: [1.0] -> [1.5]
+        the loss returns other numbers
+        next decision: [2] -> [2]
+        """
+        from performative.study.amending import change
+
+        self._session.refresh()
+        return change(self._session.log, self._session.position, self._other(other, folder, approval)).amendment
+
+    @one_at_a_time
+    def amend(
+        self,
+        other: str | os.PathLike[str] | Method,
+        reason: str,
+        by: str | None = None,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        approval: bool | None = None,
+    ) -> None:
+        """Go on with another method: other costs, constraints, bounds or options. All that was learned of the world is kept.
+
+        `other` is a method, the text of a description or the path of one; `folder` is where the files that a text names are. Its
+        decisions and data must have as many numbers as before. All reports that count are told to it, as they were really
+        deployed, so it stands where a study of its own would after them. A deployment that is open stays open, and proposals
+        that nobody answered are withdrawn. `amendment` shows beforehand what changes.
+        """
+        words("reason", reason, "why the method changes")
+        by, session = person(by), self._session
+        from performative.study.amending import change
+
+        while True:
+            session.refresh()
+            new = change(session.log, session.position, self._other(other, folder, approval))
+            if session.amend(new, reason, by):
+                return
+
+    def _other(
+        self, other: str | os.PathLike[str] | Method, folder: str | os.PathLike[str] | None, approval: bool | None
+    ) -> Given:
+        from performative.study.amending import given
+        from performative.study.spec import read_spec
+
+        if isinstance(other, os.PathLike):
+            other, folder = read_spec(other), Path(other).parent
+        return given(self._session.log, self.name, other, folder, approval)
+
+    @one_at_a_time
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
         """Say that `deployment` could not be carried out: the next `ask` is another attempt at the same round."""
         words("reason", reason, "why it could not be carried out")
@@ -322,6 +385,8 @@ class Study:
                 outcome = session.log.outcome(target.id, session.position.retracted)
                 if isinstance(outcome, Canceled) and outcome.reason == reason:
                     return
+                if outcome is None and not target.approved:
+                    raise AlreadyTold(f"deployment {target.id} cannot be canceled, since {withdrawn(target)}")
                 how = "reported" if outcome is None else ending(outcome)
                 raise AlreadyTold(f"deployment {target.id} cannot be canceled, since it was already {how}")
             if session.append(Canceled(session.log.count, time.time(), target.id, reason)):
@@ -368,7 +433,7 @@ class Study:
         ):  # what it has read may have been taken back
             self._progress = (
                 position.in_force,
-                Progress(self.name, self.method, log.dimension, self.constraint_names),
+                Progress(self.name, self.method, log),
             )
         try:
             reported = functools.partial(log.reported, without=position.retracted)
@@ -393,8 +458,8 @@ class Study:
 
         self._session.refresh()
         log = self._session.log
-        reported = Reported(log.dimension, self.constraint_names)
-        for one in log.reported(without=self._session.position.retracted):
+        reported = Reported(log.dimension, log.all_names(), log.names_at)
+        for one in self._session.reported():
             reported.add(one)
         return reported.dataset(self.name, self.seed)
 
@@ -405,8 +470,8 @@ class Study:
         with self._lock:
             self._session.refresh()
             log = self._session.log
-            reported = log.reported(without=self._session.position.retracted, before=log.count)
-        return records(self._one_by_one(reported), log.constraint_names)
+            reported = self._session.reported(before=log.count)
+        return records(self._one_by_one(reported), log.all_names(), log.names_at)
 
     def _one_by_one(self, items: Iterator[T]) -> Iterator[T]:
         """The items, each read while no other thread works, so that nobody waits for a reader of the whole log."""

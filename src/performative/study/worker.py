@@ -13,12 +13,13 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
 from performative.study.calls import Calls
-from performative.study.events import Actual, Limits, Planned, SoFar
+from performative.study.deployments import Replay
+from performative.study.events import Actual, Basis, Limits, Planned, SoFar
 from performative.study.identity import loss_at
 from performative.study.limits import limits_of
 from performative.study.records import unpacked
 from performative.study.relearning import relearned
-from performative.study.replay import Replay, replay
+from performative.study.replay import replay
 from performative.study.states import leaf_names, not_finite, packed_state, unpacked_state, with_keys
 from performative.validation import shown
 
@@ -56,8 +57,10 @@ class Corrected(NamedTuple):
 class Worker:
     """The method of a log, and its state."""
 
-    def __init__(self, log: Log, method: Method) -> None:
+    def __init__(self, log: Log, method: Method, basis: int | None = None) -> None:
         self.log = log
+        self.basis = log.current.number if basis is None else basis
+        """The number of the event that says what the method is."""
         self.method: Method = as_node(method)
         self.calls = Calls(self.method, log.created.seed)
         self._state: tuple[bytes, MethodState] | None = None
@@ -86,7 +89,16 @@ class Worker:
     @in_float64
     def replay(self) -> Replay:
         """Everything computed again and compared: see `replay`."""
-        return replay(self.log, self.calls)
+        return replay(self.log, self._calls_of)
+
+    def _calls_of(self, basis: Basis) -> Calls | None:
+        """The calls of the method in a stretch of the log; None if it is not at hand."""
+        if basis.number == self.basis:
+            return self.calls
+        from performative.study.creation import described_before
+
+        method = described_before(basis)
+        return None if method is None else Calls(as_node(method), self.log.created.seed)
 
     @in_float64
     def ask(self, attempt: int) -> Planned:
@@ -111,7 +123,7 @@ class Worker:
         probes = losses = None
         if width is None:
             rows = samples.reshape(-1, samples.shape[2])
-            probes, losses = loss_at(self.method.problem, self.log.created.points["decisions"], rows)
+            probes, losses = loss_at(self.method.problem, self.log.current.points["decisions"], rows)
         return Learned(after, packed_state(after), _required(planned), mean_losses, probes, losses)
 
     @in_float64
@@ -132,7 +144,8 @@ class Worker:
     @in_float64
     def relearned(self, reports: Iterable[Round]) -> Corrected:
         """What these reports alone lead to."""
-        state, planned, so_far, last = relearned(self.calls, len(self.log.constraint_names), reports)
+        named = ((one, self.log.names_at(one.observed.number)) for one in reports)
+        state, planned, so_far, last = relearned(self.calls, self.method.problem.constraint_names, named)
         return Corrected(state, packed_state(state), _required(planned), so_far, last)
 
     def learned(self, state: MethodState) -> None:
