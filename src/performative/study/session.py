@@ -105,7 +105,7 @@ class Session:
         if not self.append(event):
             return None
         deployment = Deployment.of(event)
-        self.position = self.position._replace(events=self.log.count, pending=deployment)
+        self.position = self.position._replace(events=self.log.count, pending=deployment, attempt=0)
         return deployment
 
     def tell(
