@@ -168,6 +168,28 @@ class InfeasibleStartWarning(UserWarning):
     """
 
 
+class SameProposalWarning(UserWarning):
+    """A proposal was declined, but the next one will be the same: the method draws nothing, and nothing else was asked of it.
+
+    >>> import tempfile, warnings, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with pf.Study.create(f"{folder}/studies.db", "prices", method, approval=True) as study:
+    ...         with warnings.catch_warnings(record=True, action="always") as caught:
+    ...             study.decline(study.ask(), "too cheap")
+    ...         study.decline(study.ask(), "too cheap", lower=[1.0])
+    ...         print(caught[0].category.__name__, study.ask().decisions.round(3).tolist())
+    SameProposalWarning [[1.0]]
+    """
+
+    def __init__(self, deployment: int) -> None:
+        super().__init__(
+            f"the next proposal will be the same as {deployment}, since the method draws nothing at random: approve other "
+            "decisions in its place, decline it with bounds, `lower` or `upper`, or amend the study"
+        )
+
+
 class DistantHistoryWarning(UserWarning):
     """All past decisions are farther from Θ than Θ is wide: they may be in other units, and say little of decisions in Θ.
 
@@ -290,7 +312,8 @@ class OtherMethod(StudyError):
         self.differences = differences
         listed = "\n".join(f"  {line}" for line in differences)
         super().__init__(
-            f"study {name!r} must be opened with the problem and method it was created with, but these differ:\n{listed}"
+            f"study {name!r} must be opened with the problem and method it was created with, or amended to last, but these "
+            f"differ:\n{listed}"
         )
 
 

@@ -353,3 +353,95 @@ def test_the_log_says_where_the_clock_was_set_back(tmp_path, monkeypatch):
     lines = run("log", "--store", path).splitlines()
     assert ["set back" in line for line in lines] == [False, False, True, False]
     assert lines[2].endswith("now  (the clock was set back by 0:10:00)")
+
+
+def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("spec.toml").write_text(SPEC)
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = json.loads(run("ask", "--json", *store))
+    observed = demand(asked["decisions"][0], 5, 0)
+    Path("typo.json").write_text(json.dumps([[3e9, 1.0], *observed[1:].tolist()]))
+    Path("right.json").write_text(json.dumps(observed.tolist()))
+    run("tell", "typo.json", *number(asked), *store)
+    assert "already reported with other samples" in run("tell", "right.json", *number(asked), *store, code=1)
+    printed = run("retract", "--reason", "a typo", "--as", "Ada", *number(asked), *store)
+    assert "the report of deployment 1 is retracted" in printed
+    assert "0 deployments reported" in run("status", *store)
+    words = ("tell", "right.json", "--deployed", "3.5,2.5", *number(asked), *store)
+    assert "`--deployed` must be numbers such as" in run(*words[:3], "3.5;2", *words[4:], code=1)
+    assert "violates cap by 2; it is learned from all the same" in run(*words)
+    log = run("log", *store).splitlines()
+    assert [line.split()[3] for line in log] == ["create", "ask", "tell", "retract", "tell"]
+    assert "deployment 1: a typo (Ada), decision" in log[3]
+    assert "deployed [3.5, 2.5], which violates cap by 2, decision" in log[4]
+    assert "warning: constraint cap was violated by 1 of 1 deployments" in run("status", *store)
+    assert "events: 5, reports: 1" in run("verify", *store)
+    run("export", *store, "--out", "study.csv")
+    assert pandas.read_csv("study.csv")["mean_0"].max() < 10.0
+
+
+def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.toml").write_text("approval = 1\n" + SPEC)
+    assert "error: approval: " in run("new", "wrong.toml", "--store", "prices.db", code=1)
+    Path("spec.toml").write_text("approval = true\n" + SPEC.replace("samples = 5", "samples = 1\nstart = [2.5, 1.0]"))
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    shown = run("ask", *store)
+    assert "proposal 1, round 0: 1 samples wanted for each decision; it waits for approval" in shown
+    assert "next: performative study approve --store prices.db --deployment 1" in shown
+    assert not json.loads(run("ask", "--json", *store))["approved"]
+    same = run("decline", "--reason", "too dear", "--as", "Ada", "--deployment", 1, *store)
+    assert "warning: the next proposal will be the same as 1" in same
+    words = ("decline", "--reason", "too dear", "--deployment", 3, *store)
+    run("ask", *store)
+    assert "`--upper` must be a place and a bound" in run(*words, "--upper", "milk", code=1)
+    assert "proposal 3 declined" in run(*words, "--upper", "0=2", "--as", "Ada")
+    assert json.loads(run("ask", "--json", *store))["decisions"][0][0] <= 2.0
+    number = ("--deployment", 5, *store)
+    assert "violates cap by 2" in run("approve", "--decisions", "3,3", *number, code=1)
+    assert "decision 0: [1.99, 1.49]" in run("approve", "--decisions", "1.99,1.49", "--as", "Grace", *number)
+    Path("observed.json").write_text(json.dumps(demand([1.99, 1.49], 1, 0).tolist()))
+    run("tell", "observed.json", *number)
+    log = [line.split("  ", 3)[-1] for line in run("log", *store).splitlines()]
+    assert log[2].endswith("deployment 1: too dear (Ada)")
+    assert log[4].endswith("deployment 3: too dear (Ada), limits [-inf, -inf] to [2, inf]")
+    assert log[6].endswith("deployment 5 as [1.99, 1.49] (Grace)")
+    assert "events: 8, reports: 1" in run("verify", *store)
+
+
+def test_a_study_is_amended_once_what_changes_was_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = SPEC.replace('type = "safe_apda"\nsamples = 5', 'type = "repeated_gradient"\nstart = [1.0, 1.0]')
+    Path("spec.toml").write_text(text)
+    Path("other.toml").write_text(text.replace('"eu"', '"us"'))
+    Path("new.toml").write_text(
+        text.replace("bound = 4.0", "bound = 1.5").replace('"revenue"', '"revenue"\ncost = [0.5, 0.5]')
+    )
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = json.loads(run("ask", "--json", *store))
+    Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 1, 0).tolist()))
+    run("tell", "observed.json", *number(asked), *store)
+    run("ask", *store)
+    assert "`name` must be that of the study" in run("amend", "other.toml", "--reason", "no", *store, code=1)
+    assert "an amendment must change something" in run("amend", "spec.toml", "--reason", "no", *store, code=1)
+    words = ("amend", "new.toml", "--reason", "the supplier", "--as", "Ada", *store)
+    asked_back = CliRunner().invoke(app, ["study", *words], env={"COLUMNS": "120"}, input="n\n")
+    assert asked_back.exit_code == 0
+    shown = asked_back.output
+    assert "amend the study? [y/N]" in shown
+    assert "Aborted" in run(*words, code=1)  # nobody answers
+    assert "constraints[0].bound: 4.0 -> 1.5" in shown
+    assert "loss.cost: nothing -> [0.5, 0.5]" in shown
+    assert "next decision: [1" in shown
+    assert len(run("log", *store).splitlines()) == 4
+    assert "study eu amended" in run(*words, "--yes")
+    assert "slack: cap -0.545" in run("ask", *store)  # what is open, under the new cap
+    run("tell", "observed.json", "--deployment", 3, *store)
+    assert "the supplier (Ada), decision" in run("log", *store).splitlines()[4]
+    assert "2 deployments reported" in run("status", *store)
+    assert "events: 6, reports: 2" in run("verify", *store)
+    assert "by their digests" not in run("verify", *store)

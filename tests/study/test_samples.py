@@ -4,9 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from market import PROBLEM, answer, run, stored
 
 import performative as pf
+from performative.study.samples import really_deployed
 
 
 def test_data_frames(path):
@@ -111,3 +114,13 @@ def test_samples_as_wide_as_before(study):
         other.tell(other.ask(), np.ones((1, 1, 3)))
         with pytest.raises(ValueError, match="must hold 3 numbers each, as in earlier rounds"):
             other.tell(other.ask(), np.ones((1, 1, 2)))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=4, max_size=4))
+def test_really_deployed_takes_any_finite_decisions_of_the_right_shape(numbers):
+    asked = np.zeros((2, 2))
+    deployed = really_deployed(np.reshape(numbers, (2, 2)).tolist(), asked)
+    if deployed is None:
+        assert not np.any(numbers)
+    else:
+        assert deployed.ravel().tolist() == numbers

@@ -29,6 +29,7 @@ app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report
 Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
 Number = Annotated[int, typer.Option("--deployment", help="The number of the deployment, as printed by `ask`.")]
+By = Annotated[str | None, typer.Option("--as", help="Who does it; the system's user, if left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Import the functions that the file names, if the method needs them.")
@@ -62,7 +63,53 @@ def ask(store: Stored, name: Named = None, as_json: AsJson = False, allow_code: 
             typer.echo(f"why: {reasons.sentences[0]}")
         which = "" if name is None else f" --name {shlex.quote(name)}"
         place = f"--store {shlex.quote(str(store))}{which} --deployment {deployment.id}"
-        typer.echo(f"next: performative study tell FILE {place}")
+        if deployment.approved:
+            typer.echo(f"next: performative study tell FILE {place}")
+            return
+        typer.echo(f"next: performative study approve {place}")
+        typer.echo(f"  or: performative study decline --reason WHY {place}")
+
+
+@app.command()
+def approve(
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    decisions: Annotated[
+        list[str] | None,
+        typer.Option(help='What to deploy in its place, such as "3.50,4.49"; once for each decision of the proposal.'),
+    ] = None,
+    by: By = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Approve a proposal, or other feasible decisions in its place."""
+    with _opened(store, name, allow_code=allow_code) as study:
+        wanted = None if not decisions else [_numbers("--decisions", text) for text in decisions]
+        typer.echo(_words(study, study.approve(deployment, wanted, by)))
+
+
+@app.command()
+def decline(
+    reason: Annotated[str, typer.Option(help="Why the proposal is declined.")],
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    upper: Annotated[
+        list[str] | None,
+        typer.Option(help='A bound for all proposals to come, such as "0=5": number 0 at most 5; "0=inf" lifts it.'),
+    ] = None,
+    lower: Annotated[list[str] | None, typer.Option(help='The same from below, such as "0=2".')] = None,
+    by: By = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Decline a proposal; the next `ask` proposes anew, within the bounds that are given."""
+    with _opened(store, name, allow_code=allow_code) as study:
+        low, high = _bounds("--lower", lower), _bounds("--upper", upper)
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            study.decline(deployment, reason, lower=low, upper=high, by=by)
+        typer.echo(f"proposal {deployment} declined; `ask` for the next one")
+        for warning in caught:
+            typer.echo(f"warning: {warning.message}", err=True)
 
 
 @app.command()
@@ -74,13 +121,59 @@ def tell(
     sep: Annotated[str, typer.Option(help="What separates the cells of a CSV file.")] = ",",
     decimal: Annotated[str, typer.Option(help="The decimal sign of its numbers.")] = ".",
     ignore: Annotated[list[str] | None, typer.Option(help="A column of it to leave out, such as a date.")] = None,
+    deployed: Annotated[
+        list[str] | None,
+        typer.Option(help='What was really deployed, such as "3.50,4.49"; once for each decision of the deployment.'),
+    ] = None,
     allow_code: AllowCode = False,
 ) -> None:
     """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
     with _opened(store, name, allow_code=allow_code) as study:
         form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
-        told = study.tell(deployment, _samples(data, study, deployment, form))
+        actual = None if not deployed else [_numbers("--deployed", text) for text in deployed]
+        told = study.tell(deployment, _samples(data, study, deployment, form), actual)
+        for limit, excess in told.violated.items():
+            typer.echo(
+                f"warning: what was deployed violates {limit} by {excess:.4g}; it is learned from all the same",
+                err=True,
+            )
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
+
+
+@app.command()
+def retract(
+    reason: Annotated[str, typer.Option(help="Why the report is wrong.")],
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    by: By = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Take back what was reported for a deployment: nothing is learned from it any more. It can be reported again."""
+    with _opened(store, name, allow_code=allow_code) as study:
+        study.retract(deployment, reason, by)
+        typer.echo(
+            f"the report of deployment {deployment} is retracted; `tell` may report it again, with the right samples"
+        )
+
+
+@app.command()
+def amend(
+    spec: Annotated[Path, typer.Argument(help="The TOML file of the study, changed.")],
+    reason: Annotated[str, typer.Option(help="Why the method changes.")],
+    store: Stored,
+    name: Named = None,
+    by: By = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is right.")] = False,
+) -> None:
+    """Go on with other costs, constraints, bounds or options; all that was learned is kept. What changes is shown first."""
+    with _opened(store, name) as study:
+        typer.echo(study.amendment(spec))
+        if not yes and not typer.confirm("amend the study?"):
+            typer.echo("nothing was changed")
+            return
+        study.amend(spec, reason, by)
+        typer.echo(f"study {study.name} amended")
 
 
 @app.command()
@@ -159,7 +252,7 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
             back = set_back(latest, event.at)
             latest = event.at
             typer.echo(
-                f"{event.number:>6}  {at}  {event.kind:6}  {_line(event)}"
+                f"{event.number:>6}  {at}  {event.kind:7}  {_line(event, study.constraint_names)}"
                 + ("" if back is None else f"  (the clock was set back by {back})")
             )
 
@@ -201,6 +294,11 @@ def verify(
             )
         replay = study.verify()
         typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
+        if replay.unreplayed:
+            typer.echo(
+                f"{replay.unreplayed} of the events by their digests alone: the method of their time is not in the store, or "
+                "names code, which runs with --allow-code"
+            )
         typer.echo(f"digest: {study.digest}")
 
 
@@ -377,6 +475,26 @@ def _samples(path: Path, study: Study, number: int, form: dict[str, Any]) -> Any
     return parts
 
 
+def _numbers(option: str, text: str) -> list[float]:
+    """The numbers of a decision, separated by commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f'`{option}` must be numbers such as "3.50,4.49", but got {text!r}') from None
+
+
+def _bounds(option: str, texts: list[str] | None) -> dict[int, float] | None:
+    """Bounds by the place of the number that they hold for."""
+    bounds = {}
+    for text in texts or ():
+        place, _, bound = text.partition("=")
+        try:
+            bounds[int(place)] = float(bound)
+        except ValueError:
+            raise ValueError(f'`{option}` must be a place and a bound, such as "0=5", but got {text!r}') from None
+    return bounds or None
+
+
 def _plain(deployment: Deployment) -> dict[str, Any]:
     why = {key: value.tolist() for key, value in deployment.why._asdict().items()}
     return deployment._asdict() | {"decisions": deployment.decisions.tolist(), "why": why}
@@ -385,8 +503,9 @@ def _plain(deployment: Deployment) -> dict[str, Any]:
 def _words(study: Study, deployment: Deployment) -> str:
     from performative.study.words import row
 
+    kind, ending = ("deployment", "") if deployment.approved else ("proposal", "; it waits for approval")
     lines = [
-        f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision"
+        f"{kind} {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision{ending}"
     ]
     names = study.constraint_names
     for place, decision in enumerate(deployment.decisions):
@@ -400,19 +519,44 @@ def _words(study: Study, deployment: Deployment) -> str:
     return "\n".join(lines)
 
 
-def _line(event: Event) -> str:
-    """What an event says, in a line."""
-    from performative.study.events import Asked, Canceled, Created, Noted, Observed, Signed
+def _line(event: Event, names: list[str]) -> str:
+    """What an event says, in a line; `names` are those of the constraints."""
+    from performative.study.events import (
+        Amended,
+        Approved,
+        Asked,
+        Canceled,
+        Created,
+        Declined,
+        Noted,
+        Observed,
+        Retracted,
+        Signed,
+    )
     from performative.study.words import row
 
     match event:
         case Created():
             return f"performative {event.performative}, seed {event.seed}"
+        case Amended():
+            return f"{event.reason} ({event.by}), decision {row(event.planned.decision)}"
         case Asked():
-            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}"
+            proposed = " proposed" if event.proposal else ""
+            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}{proposed}"
+        case Approved():
+            edited = "" if event.edited is None else f" as {'; '.join(map(row, event.edited.decisions))}"
+            return f"deployment {event.deployment}{edited} ({event.by})"
+        case Declined():
+            limits = "" if event.limits is None else f", limits {row(event.limits.lower)} to {row(event.limits.upper)}"
+            return f"deployment {event.deployment}: {event.reason} ({event.by}){limits}"
         case Observed():
             b, n, _ = event.samples.shape
-            return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.planned.decision)}"
+            actual = "" if event.actual is None else f", deployed {'; '.join(map(row, event.actual.decisions))}"
+            if event.actual is not None and (violated := event.actual.violations(names)):
+                actual += f", which violates {', '.join(f'{limit} by {by:.4g}' for limit, by in violated.items())}"
+            return f"deployment {event.deployment}, {b} × {n} samples{actual}, decision {row(event.planned.decision)}"
+        case Retracted():
+            return f"deployment {event.deployment}: {event.reason} ({event.by}), decision {row(event.planned.decision)}"
         case Canceled():
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():

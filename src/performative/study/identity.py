@@ -26,7 +26,7 @@ from performative.numerics.programs import Program
 from performative.numerics.watched import Watched
 from performative.past import Past
 from performative.problem import Problem
-from performative.study.events import Created, Identity, Observed
+from performative.study.events import Amended, Basis, Identity, Observed
 from performative.study.records import Arrays
 from performative.study.states import is_key
 
@@ -56,15 +56,15 @@ def identity(method: Method, points: Arrays) -> Identity:
     return values
 
 
-def require_same(name: str, created: Created, first: Observed | None, method: Method) -> None:
-    """Refuse a method other than the one that study `name` was created with; `first` is the first event with samples."""
+def require_same(name: str, created: Basis, probed: Observed | Amended | None, method: Method) -> None:
+    """Refuse a method other than the one of study `name`; `probed` is the event that has its loss on probes like the data."""
     points, dimension = created.points, method.problem.dimension
     if dimension != points["decisions"].shape[1]:
         raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]}, but got {dimension}"])
     stored, given = dict(created.identity), identity(method, points)
-    if first is not None and first.probes is not None:
+    if probed is not None and probed.probes is not None:
         path = "loss(probes like the data)"
-        stored[path], given[path] = first.probe_losses, losses(method.problem, points["decisions"], first.probes)
+        stored[path], given[path] = probed.probe_losses, losses(method.problem, points["decisions"], probed.probes)
     lines = differences(stored, given)
     if lines:
         raise OtherMethod(name, lines)
@@ -135,7 +135,7 @@ def new_points(problem: Problem) -> dict[str, Floats]:
     """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss accepts."""
     edge = problem.decisions.spread(problem.d, 4 * POINTS)
     decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside a convex set
-    accepted = [width for width in _widths(problem) if _accepts(problem, width)]
+    accepted = [width for width in _widths(problem) if accepts(problem, width)]
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
     return {"decisions": decisions} | {
         f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
@@ -203,7 +203,8 @@ def _widths(problem: Problem) -> list[int]:
     return list(dict.fromkeys((d, d + 1, *_WIDTHS)))
 
 
-def _accepts(problem: Problem, width: int) -> bool:
+def accepts(problem: Problem, width: int) -> bool:
+    """Whether the loss takes samples of so many numbers."""
     try:
         problem.check_samples(width)
     except ValueError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from performative.numerics.arrays import Floats
 from performative.study.sheet import Sheet, sheet_of
 from performative.tables import is_pandas
-from performative.validation import finite_array, require_samples, shown
+from performative.validation import finite_array, read_only, require_samples, shown
 
 MOST_NUMBERS = 2**25
 """How many numbers one `tell` may bring at most: a quarter of a gigabyte."""
@@ -41,6 +42,21 @@ def read(samples: Any, count: int, columns: list[str] | None, scalars: bool = Fa
     data = require_samples(data, count, scalars)
     _require_few(data.size)
     return Samples(data, columns)
+
+
+def really_deployed(given: ArrayLike, asked: Floats, argument: str = "deployed") -> Floats | None:
+    """The decisions (b, d) that were really deployed, as the `argument` says; None if they are those asked for.
+
+    >>> really_deployed([3.5], np.array([[3.4987]]))
+    array([[3.5]])
+    """
+    deployed = finite_array(argument, given)
+    if len(asked) == 1 and deployed.shape == asked.shape[1:]:
+        deployed = read_only(deployed.reshape(asked.shape))
+    if deployed.shape != asked.shape:
+        remedy = "give each number of every decision that was asked for"
+        raise ValueError(f"`{argument}` must have shape {asked.shape}, but got {deployed.shape}; {remedy}")
+    return None if np.array_equal(deployed, asked) else deployed
 
 
 def _is_table(part: Any) -> bool:

@@ -307,6 +307,7 @@ class Spec(Table):
         _kind(f"a whole number from 0 to {MOST_SEED}", lambda value: type(value) is int and 0 <= value <= MOST_SEED),
     ] = 0
     dimension: Count = _optional
+    approval: bool = False
     decisions: object
     constraints: Annotated[
         list[object], _kind("a list of tables, [[constraints]]", lambda value: isinstance(value, list))

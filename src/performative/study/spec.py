@@ -27,12 +27,13 @@ from performative.validation import like, shown
 
 
 class Described(NamedTuple):
-    """The study that a description stands for; `folder` is where its files are, if it names any."""
+    """The study that a description stands for; `folder` is where its files are, if it names any, and `approval` see `Created`."""
 
     name: str
     seed: int
     method: Method
     folder: str | None
+    approval: bool = False
 
 
 def read_spec(path: str | os.PathLike[str]) -> str:
@@ -86,7 +87,7 @@ def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
         method = building.method_of(problem, options, past, None)
     except Exception as error:
         raise SpecError([f"method: {_message(error)}"]) from error
-    return Described(spec.name, spec.seed, method, None if past is None else str(Path(folder).resolve()))
+    return Described(spec.name, spec.seed, method, None if past is None else str(Path(folder).resolve()), spec.approval)
 
 
 def _parts(file: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from performative.solvers.derivatives import constraint_values_at
 from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
 from performative.study.belief import Believed, Gain, Predicted, Recent
-from performative.study.history import Reported
+from performative.study.events import VIOLATED
+from performative.study.history import Reported, least
 from performative.study.words import row
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from performative.solvers.kkt import Solution
     from performative.study.deployments import Deployment
     from performative.study.history import Round
+    from performative.study.log import Log
 
 
 KEPT = ("deployment", "asked", "told", "samples", "decision", "deployed", "slack", "data", "loss")
@@ -89,8 +91,9 @@ class Status(NamedTuple):
             lines.append(f"deployed   {'; '.join(row(one) for one in self.deployed)}")
         for place, (name, slack) in enumerate(self.slack.items()):
             line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
-            if self.told:
-                past = self.slack_history[:, place]
+            past = self.slack_history[:, place]
+            past = past[np.isfinite(past)]  # of deployments since there is this constraint
+            if len(past):
                 line += f"; deployed with slack {past[-1]:.6g} last, {past.min():.6g} at worst"
             lines.append(line)
         lines += self._effect()
@@ -148,10 +151,11 @@ class Status(NamedTuple):
 class Progress:
     """The status of a study from time to time: what it needs of the log is kept, and read on from where it ended."""
 
-    def __init__(self, name: str, method: Method, dimension: int, constraint_names: list[str]) -> None:
+    def __init__(self, name: str, method: Method, log: Log) -> None:
         self._name, self._method = name, method
         self._recent = Recent(getattr(method, "history", None))
-        self._reported = Reported(dimension, constraint_names, KEPT)
+        self._reported = Reported(log.dimension, log.constraint_names, log.names_at, KEPT)
+        self._outside: dict[int, float] = {}  # how far from Θ something was deployed that was not asked for
         self._next = 0
         self._last: Status | None = None
 
@@ -160,10 +164,14 @@ class Progress:
     ) -> Status:
         """The status in a state of the method; `reported` gives the deployments of the log from a number on."""
         for one in reported(self._next):
-            self._recent.add(one.asked.number, one.asked.decisions, one.observed.samples)
+            self._recent.add(one.asked.number, one.decisions, one.observed.samples)
+            if one.observed.actual is not None and np.max(one.observed.actual.outside) > VIOLATED:
+                self._outside[one.asked.number] = float(np.max(one.observed.actual.outside))
             self._reported.add(one)
             self._next = one.observed.number + 1
-        self._last = _status(self._name, self._method, state, pending, self._reported, self._recent, self._last)
+        self._last = _status(
+            self._name, self._method, state, pending, self._reported, self._recent, self._outside, self._last
+        )
         return self._last
 
 
@@ -175,15 +183,23 @@ def _status(
     pending: Deployment | None,
     past: Reported,
     recent: Recent,
+    outside: dict[int, float],
     last: Status | None,
 ) -> Status:
-    """See `Status`; `past` is the history, `recent` holds its last samples, and solvers begin where the `last` status ended."""
+    """See `Status`; `past` is the history, `recent` holds its last samples and `outside` what left Θ.
+
+    Solvers begin where the `last` status ended.
+    """
     problem = method.problem
     decision, multipliers = np.asarray(state.decision), np.asarray(state.multipliers)
     values, names = constraint_values_at(problem, decision), problem.constraint_names
     world = belief.believed(method, state, recent)
     deployed, slack = past["deployed"], past["slack"]
-    shown = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
+    shown = (
+        pending.decisions
+        if pending is not None and pending.approved
+        else (_filled(deployed[-1]) if len(deployed) else None)
+    )
     start = past["decision"][0] if len(deployed) else decision
     effect, effect_error = (None, None) if world is None else belief.effect(world)
     window = slice(-cautions.RECENT, None)
@@ -195,6 +211,7 @@ def _status(
         *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"]),
         *cautions.clock(past["deployment"], past["asked"], past["told"]),
+        *cautions.outside(outside, len(past)),
         *cautions.step(method, world, decisions),
         *cautions.data(
             deployed[window][present],
@@ -212,7 +229,7 @@ def _status(
         deployed=shown,
         multipliers=dict(zip(names, multipliers.tolist(), strict=True)),
         slack=dict(zip(names, (-values).tolist(), strict=True)),
-        slack_history=np.nanmin(slack, axis=1) if slack.size else np.zeros((len(slack), len(names))),
+        slack_history=least(slack) if slack.size else np.zeros((len(slack), len(names))),
         effect=effect,
         effect_error=effect_error,
         now=None if world is None else belief.predicted(world, decision),
@@ -238,6 +255,8 @@ def _next(pending: Deployment | None) -> str:
     if pending is None:
         return "ask for the next decisions"
     rows = "; ".join(row(one) for one in pending.decisions)
+    if not pending.approved:
+        return f"approve or decline proposal {pending.id}: {rows}"
     return f"deploy {rows} and report {pending.samples} samples of each for deployment {pending.id}"
 
 
