@@ -45,7 +45,8 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert f"deployment {asked['id']}" in shown
     assert "slack: cap" in shown
     pandas.DataFrame(demand(asked["decisions"][0], 5, 0), columns=["a", "b"]).to_csv("observed.csv", index=False)
-    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
+    assert "the study knows no names" in run("tell", "observed.csv", *number(asked), *store, code=1)
+    assert "reported; next is round 1" in run("tell", "observed.csv", "--in-order", *number(asked), *store)
     assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)  # again, accepted once
     pandas.read_csv("observed.csv")[["b", "a"]].to_csv("turned.csv", index=False)
     assert "reported; next is round 1" in run("tell", "turned.csv", *number(asked), *store)
@@ -53,12 +54,15 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert f"deployment {asked['id']} canceled" in run("cancel", "--reason", "a holiday", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 7, 1).tolist()))
-    assert "reported; next is round 2" in run("tell", "observed.json", *number(asked), *store)
+    assert "observed.json must name its columns (a, b" in run("tell", "observed.json", *number(asked), *store, code=1)
+    assert "reported; next is round 2" in run("tell", "observed.json", "--in-order", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     frame = pandas.DataFrame(demand(asked["decisions"][0], 5, 2), columns=["a", "b"])
     frame.assign(decision=0).to_parquet("observed.parquet")
     frame.rename(columns={"a": "c"}).to_csv("other.csv", index=False)
-    assert "must have the columns ['a', 'b']" in run("tell", "other.csv", *number(asked), *store, code=1)
+    assert "must have the columns a, b, in any order, but missing: a; unknown: c" in run(
+        "tell", "other.csv", *number(asked), *store, code=1
+    )
     assert "reported; next is round 3" in run("tell", "observed.parquet", *number(asked), *store)
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "ask", "cancel", "ask", "tell", "ask", "tell"]
@@ -110,7 +114,7 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     pandas.concat([parts[0], parts[1][:2]]).to_csv("uneven.csv", index=False)
     assert "the same number of samples" in run("tell", "uneven.csv", *number(asked), *store, code=1)
     pandas.concat(parts).to_csv("observed.csv", index=False)
-    assert "reported; next is round 2" in run("tell", "observed.csv", *number(asked), *store)
+    assert "reported; next is round 2" in run("tell", "observed.csv", "--in-order", *number(asked), *store)
 
 
 def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
@@ -134,7 +138,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     run("ask", "--store", "prices.db")
     for name, text, message in (
         ("a.csv", "x,y\n1,nan\n", "must be finite"),
-        ("b.csv", "x\n1\n", "a quantity for each price"),
+        ("b.csv", "x\n1\n", "the study knows no names"),
         ("c.json", "{", "is not valid JSON"),
         ("d.json", '"text"', "must be numbers"),
         ("g.json", "[[1e400, 1]]", "must be finite"),
@@ -194,7 +198,7 @@ def test_a_study_with_past_deployments(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = json.loads(run("ask", "--json", *store))
     assert asked["decisions"] == [[1.5, 1.0]]
-    (tmp_path / "observed.csv").write_text("a,b\n4.5,4\n")
+    (tmp_path / "observed.csv").write_text("b,a\n4,4.5\n")
     past.write_text(rows.replace("5,4,7", "5,4,6"))
     changed = run("tell", "observed.csv", *number(asked), *store, code=1)
     assert "method.history.counts: stored [7.0, 7.0, 5.0], but got [6.0, 7.0, 5.0]" in changed

@@ -19,19 +19,22 @@ from performative.study.events import (
     encoded,
     plain,
 )
+from performative.study.labels import Labels
 from performative.study.records import packed, unpacked
 
 PAIR, ONE = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5])
 IDENTITY = {"method": "PrimalDual", "method.start": None, "method.step": np.asarray(0.25), "constraints": ["cap"]}
+NAMED = Labels(("milk", "bread"), None, ("EUR", "EUR"), None)
 POINTS = {"decisions": PAIR, "samples 2": PAIR}
 PLANNED = Planned(4, 20, True, PAIR, PAIR[:, :1], PAIR[0], ONE)
 REASONED = dataclasses.replace(PLANNED, draws=False, reasons={"gain": np.asarray(0.5), "held": np.asarray(True)})
 FAR = SoFar(2, ONE, np.array([1]), np.array([3]))
 EVENTS = {
-    "create": Created(0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, POINTS, PLANNED, "abc", "shop"),
+    "create": Created(0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, POINTS, PLANNED, "abc", "shop", NAMED),
     "ask": Asked(1, 2.5, 3, 20, 1, PAIR, PAIR[:, :1], PAIR[0], ONE),
     "first tell": Observed(2, 3.5, 1, ["a", "b"], PAIR[:, None], ONE, PLANNED, FAR, PAIR, PAIR),
     "tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR),
+    "confirmed tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, PLANNED, FAR, confirmed=("milk: 9e9",)),
     "cancel": Canceled(4, 4.5, 3, "a holiday"),
     "note": Noted(5, 5.5, "snow"),
 }
@@ -43,6 +46,7 @@ STORED = {
             "kind": "create", "at": 1.5, "seed": 7, "performative": "0.1.0", "jax": "0.4", "spec": "name = 1",
             "folder": "shop", "library": "abc",
             "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]},
+            "labels": {"decisions": ["milk", "bread"], "data": None, "decision_units": ["EUR", "EUR"], "data_units": None},
             "next": {"round": 4, "samples": 20, "draws": True},
         },
         ["method.step", "probed: decisions", "probed: samples 2", *NEXT],
@@ -61,6 +65,13 @@ STORED = {
             "next": {"round": 4, "samples": 20, "draws": False},
         },
         [*TOLD, *NEXT, "next.why.gain", "next.why.held"],
+    ),
+    "confirmed tell": (
+        {
+            "kind": "tell", "at": 3.5, "deployment": 1, "columns": None, "told": 2, "confirmed": ["milk: 9e9"],
+            "next": {"round": 4, "samples": 20, "draws": True},
+        },
+        [*TOLD, *NEXT],
     ),
     "cancel": ({"kind": "cancel", "at": 4.5, "deployment": 3, "reason": "a holiday"}, []),
     "note": ({"kind": "note", "at": 5.5, "text": "snow"}, []),

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from performative.study import Deployment, Study
+    from performative.numerics.arrays import Floats
+    from performative.study import Deployment, Labels, Study
     from performative.study.events import Event
 
 
-DECISION = "decision"
-"""The column that tells samples of several decisions apart: 0, 1, …"""
 app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report what happened.", no_args_is_help=True)
 Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
@@ -67,11 +66,16 @@ def tell(
     sep: Annotated[str, typer.Option(help="What separates the cells of a CSV file.")] = ",",
     decimal: Annotated[str, typer.Option(help="The decimal sign of its numbers.")] = ".",
     ignore: Annotated[list[str] | None, typer.Option(help="A column of it to leave out, such as a date.")] = None,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Its columns are in the order of a sample, where names do not say so.")
+    ] = False,
 ) -> None:
     """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
     with _opened(store, name) as study:
-        form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
-        told = study.tell(deployment, _samples(data, study, deployment, form))
+        from performative.study.observed import read_observed
+
+        samples = read_observed(data, study.deployment(deployment).decisions, sep, decimal, ignore or ())
+        told = study.tell(deployment, samples, in_order=in_order)
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
 
 
@@ -145,7 +149,7 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
                 typer.echo(json.dumps(plain(event)))
                 continue
             at = datetime.datetime.fromtimestamp(event.at).isoformat(" ", "seconds")
-            typer.echo(f"{event.number:>6}  {at}  {event.kind:6}  {_line(event)}")
+            typer.echo(f"{event.number:>6}  {at}  {event.kind:6}  {_line(event, study.labels)}")
 
 
 @app.command()
@@ -245,38 +249,6 @@ def _opened(store: Path, name: str | None, readonly: bool = False) -> Iterator[S
             yield study
 
 
-def _samples(path: Path, study: Study, number: int, form: dict[str, Any]) -> Any:
-    """The samples (b, n, k) in a file; `form` is that of a CSV file."""
-    from performative.study.sheet import read_sheet, sheet_of
-
-    if path.suffix.lower() == ".json":
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not valid JSON: {error}") from error
-        flat = isinstance(values, list) and values and isinstance(values[0], list)
-        return [values] if flat and not isinstance(values[0][:1] and values[0][0], list) else values
-    if path.name.lower().endswith((".csv", ".csv.gz")):
-        sheet = read_sheet(path, **form)
-    else:
-        from performative.tables import read_frame
-
-        sheet = sheet_of(read_frame(path, None))
-    if not len(sheet.values):
-        raise ValueError(f"{path} must hold at least one sample, but has no rows")
-    if sheet.names is None or DECISION not in sheet.names:
-        return sheet
-    others, which = sheet.without(DECISION)
-    count = len(study.deployment(number).decisions)
-    parts = [others._replace(values=others.values[which == place]) for place in range(count)]
-    sizes = [len(part.values) for part in parts]
-    if sum(sizes) != len(which):
-        raise ValueError(f"the column {DECISION!r} must hold 0 to {count - 1}, but got {sorted(set(which.tolist()))}")
-    if len(set(sizes)) > 1:
-        raise ValueError(f"every decision must have the same number of samples, but they have {sizes}")
-    return parts
-
-
 def _plain(deployment: Deployment) -> dict[str, Any]:
     why = {key: value.tolist() for key, value in deployment.why._asdict().items()}
     return deployment._asdict() | {"decisions": deployment.decisions.tolist(), "why": why}
@@ -288,31 +260,35 @@ def _words(study: Study, deployment: Deployment) -> str:
     lines = [
         f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision"
     ]
-    names = study.constraint_names
+    names, labels = study.constraint_names, study.labels
     for place, decision in enumerate(deployment.decisions):
         offset = deployment.why.exploration[place]
         slack = ", ".join(
             f"{name} {value:.4g}" for name, value in zip(names, deployment.why.safety[place], strict=True)
         )
-        line = f"  decision {place}: {row(decision)}"
-        line += f"  (exploring by {row(offset)})" if offset.any() else "  (the current decision)"
+        decided, apart = (row(part, labels.decisions, labels.decision_units) for part in (decision, offset))
+        line = f"  decision {place}: {decided}"
+        line += f"  (exploring by {apart})" if offset.any() else "  (the current decision)"
         lines.append(line + (f"  slack: {slack}" if slack else ""))
     return "\n".join(lines)
 
 
-def _line(event: Event) -> str:
+def _line(event: Event, labels: Labels) -> str:
     """What an event says, in a line."""
     from performative.study.events import Asked, Canceled, Created, Noted, Observed
     from performative.study.words import row
+
+    def shown(decision: Floats) -> str:
+        return row(decision, labels.decisions, labels.decision_units)
 
     match event:
         case Created():
             return f"performative {event.performative}, seed {event.seed}"
         case Asked():
-            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}"
+            return f"round {event.round}, {event.samples} samples of {'; '.join(map(shown, event.decisions))}"
         case Observed():
             b, n, _ = event.samples.shape
-            return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.planned.decision)}"
+            return f"deployment {event.deployment}, {b} × {n} samples, decision {shown(event.planned.decision)}"
         case Canceled():
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():

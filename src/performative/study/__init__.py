@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from performative.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
 from performative.study.deployments import Deployment, Told, Why
 from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, Planned, SoFar
+from performative.study.labels import Labels
 from performative.study.replay import Replay
 from performative.study.study import Study
 
@@ -18,6 +19,7 @@ __all__ = [
     "Created",
     "Deployment",
     "Event",
+    "Labels",
     "NotReproduced",
     "Noted",
     "Observed",

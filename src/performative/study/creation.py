@@ -17,14 +17,18 @@ from performative.study import identity
 from performative.study.building import Kept, is_plain, rebuilt
 from performative.study.calls import Calls
 from performative.study.events import Created
+from performative.study.labels import Labels
 from performative.study.log import Log
 from performative.study.states import packed_state
 
 
 @in_float64
-def first_event(method: Method, seed: int, spec: str | None, folder: str | None) -> tuple[Created, bytes]:
+def first_event(
+    method: Method, seed: int, spec: str | None, folder: str | None, labels: Labels
+) -> tuple[Created, bytes]:
     """The event that a study of a method begins with, and the first state, as it is stored."""
     require_method("method", method)
+    labels = labels.fitting(method.problem, getattr(method, "history", None))
     calls = Calls(as_node(method), seed)
     identity.require_usable(method.problem)
     points = identity.new_points(method.problem)
@@ -42,6 +46,7 @@ def first_event(method: Method, seed: int, spec: str | None, folder: str | None)
         planned=calls.ask(state, 0),
         library=library(),
         folder=folder,
+        labels=labels,
     )
     return created, packed_state(state)
 

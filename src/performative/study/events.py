@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from performative.errors import StudyError
 from performative.numerics.arrays import Floats
+from performative.study.labels import UNNAMED, Labels
 from performative.study.records import Arrays, Packed, packed, unpacked
 
 Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
@@ -90,7 +91,8 @@ class SoFar:
 class Created:
     """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`.
 
-    `folder` is where the description `spec` was, if it names files, and `library` the digest of this library's code.
+    `folder` is where the description `spec` was, if it names files, `library` the digest of this library's code, and `labels` are
+    the names of the numbers of a decision and of a sample.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -117,6 +119,7 @@ class Created:
     planned: Planned
     library: str
     folder: str | None = None
+    labels: Labels = UNNAMED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +155,8 @@ class Observed:
     """`samples` (b, n, k) were reported for a deployment; `planned` is what the method asks for after that.
 
     `losses` (b,) are the mean losses of its decisions; `columns` are the names of the k numbers, if known. The first such event
-    also has the loss at `probes` like the data.
+    also has the loss at `probes` like the data. `confirmed` are the reasons why the samples looked wrong, if somebody
+    said that they are right all the same.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -175,6 +179,7 @@ class Observed:
     so_far: SoFar
     probes: Floats | None = None
     probe_losses: Floats | None = None
+    confirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,6 +234,7 @@ class Report(NamedTuple):
     at: float
     samples: NDArray[np.float64]
     losses: NDArray[np.float64]
+    confirmed: tuple[str, ...] = ()
 
 
 def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
@@ -237,7 +243,7 @@ def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
     if header["kind"] == Asked.kind:
         return _asked(number, header, arrays)
     if header["kind"] == Observed.kind:
-        return Report(number, header["at"], arrays["samples"], arrays["losses"])
+        return Report(number, header["at"], arrays["samples"], arrays["losses"], tuple(header.get("confirmed", ())))
     return None
 
 
@@ -274,6 +280,8 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             far = event.so_far
             arrays = {"samples": event.samples, "losses": event.losses}
             arrays |= {f"{_SO_FAR}{name}": getattr(far, name) for name in ("least", "violated", "worst")}
+            if event.confirmed:
+                header["confirmed"] = list(event.confirmed)
             if event.probes is not None:
                 arrays |= {"probed": event.probes, "loss": event.probe_losses}
         case Canceled():
@@ -286,6 +294,7 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             arrays |= {_PROBED + name: array for name, array in event.points.items()}
             header |= {"seed": event.seed, "performative": event.performative, "jax": event.jax}
             header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
+            header["labels"] = event.labels.plain()
     if isinstance(event, Created | Observed):
         planned = event.planned
         header["next"] = {"round": planned.round, "samples": planned.samples, "draws": planned.draws}
@@ -330,6 +339,7 @@ def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
         planned=_planned(header, arrays),
         library=header["library"],
         folder=header["folder"],
+        labels=Labels.of_plain(header.get("labels", {})),
     )
 
 
@@ -360,6 +370,7 @@ def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
         so_far=SoFar(header["told"], *far),
         probes=arrays.get("probed"),
         probe_losses=arrays.get("loss"),
+        confirmed=tuple(header.get("confirmed", ())),
     )
 
 

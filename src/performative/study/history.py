@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from performative.study.events import Asked, Event, Observed, Report
+from performative.study.labels import Labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,8 +28,7 @@ def rounds(events: Iterable[Event | Report | None]) -> Iterator[Round]:
     for event in events:
         if isinstance(event, Asked):  # one is open at a time
             asked = event
-        elif isinstance(event, Observed | Report):
-            assert asked is not None
+        elif isinstance(event, Observed | Report) and asked is not None:  # else it was asked for before
             yield Round(asked, event)
 
 
@@ -142,11 +142,12 @@ class Reported:
         }
         return np.zeros((0, *empty.get(name, ())), rows.dtype)
 
-    def dataset(self, name: str, seed: int) -> xr.Dataset:
+    def dataset(self, name: str, seed: int, labels: Labels) -> xr.Dataset:
         """A dataset over `deployment`, the ids of the deployments that were reported.
 
         It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the
-        data it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones are NaN.
+        data it brought and their average loss, along the names of their numbers if they have any. Where rounds deploy different
+        numbers of decisions, missing ones are NaN.
         """
         import xarray as xr
 
@@ -170,6 +171,13 @@ class Reported:
             },
             attrs={"study": name, "seed": seed},
         )
+        for dimension, names, units in (
+            ("dimension", labels.decisions, labels.decision_units),
+            ("number", labels.data, labels.data_units),
+        ):
+            if names is not None and past.sizes[dimension] == len(names):  # no data, no numbers
+                past = past.assign_coords({dimension: list(names)})
+                past[dimension].attrs |= {} if units is None else {"units": list(units)}
         for variable, (long_name, description) in MEANINGS.items():
             past[variable].attrs |= {"long_name": long_name, "description": description}
         return past
@@ -180,7 +188,7 @@ def moment(seconds: Any) -> Any:
     return (np.asarray(seconds, np.float64) * 1e6).astype("datetime64[us]")
 
 
-def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> Iterator[dict[str, Any]]:
+def records(reported_rounds: Iterable[Round], constraint_names: list[str], labels: Labels) -> Iterator[dict[str, Any]]:
     """The history as a row for each decision that was deployed."""
     for asked, observed in reported_rounds:
         for place, decision in enumerate(asked.decisions):
@@ -193,7 +201,11 @@ def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> It
                 "decision": place,
                 "loss": float(observed.losses[place]),
             }
-            for label, values in (("theta", decision), ("mean", observed.samples[place].mean(axis=0))):
-                row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
+            for label, values, names in (
+                ("theta", decision, labels.decisions),
+                ("mean", observed.samples[place].mean(axis=0), labels.data),
+            ):  # a price and what was sold at it may have one name
+                places = range(len(values)) if names is None else names
+                row |= {f"{label}_{name}": value for name, value in zip(places, values.tolist(), strict=True)}
             slack = (-asked.constraint_values[place]).tolist()
             yield row | {f"slack {name}": value for name, value in zip(constraint_names, slack, strict=True)}

@@ -22,17 +22,19 @@ from performative.problem import Problem
 from performative.solvers.feasibility import require_feasible
 from performative.study import building
 from performative.study.identity import require_usable
+from performative.study.labels import Labels, data_names_of, names_of, units_of
 from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
 from performative.validation import like, shown
 
 
 class Described(NamedTuple):
-    """The study that a description stands for; `folder` is where its files are, if it names any."""
+    """The study that a description stands for; `folder` is where its files are, if it names any, and `labels` are its names."""
 
     name: str
     seed: int
     method: Method
     folder: str | None
+    labels: Labels
 
 
 def read_spec(path: str | os.PathLike[str]) -> str:
@@ -73,20 +75,21 @@ def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
     built = {key: _built(key, part, wrong) for key, part in tables.items() if key not in _BUILT_LATER}
     lengths = _lengths(parts, table.get("dimension"))
     wrong += _misfits(tables, lengths)
+    labels = _labels(tables, wrong)
     problem = _problem(parts, built, lengths, wrong)
     options = tables["method"].options() if "method" in tables else {}
     wrong += _outside(built.get("decisions"), lengths, options)
     past = _past(tables["history"], Path(folder), wrong) if "history" in tables else None
     if problem is not None:
         wrong += _impossible(problem, options)
-        wrong += _unfit(problem, past)
+        wrong += _unfit(problem, past, labels)
     if wrong or problem is None:
         raise SpecError(wrong)
     try:
         method = building.method_of(problem, options, past, None)
     except Exception as error:
         raise SpecError([f"method: {_message(error)}"]) from error
-    return Described(spec.name, spec.seed, method, None if past is None else str(Path(folder).resolve()))
+    return Described(spec.name, spec.seed, method, None if past is None else str(Path(folder).resolve()), labels)
 
 
 def _parts(file: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +123,9 @@ def _built(key: str, table: Table, wrong: list[str]) -> Any:
 def _line(key: str, item: Any) -> str:
     """One of pydantic's errors as a line: the key, the rule and the value."""
     place, kind = list(item["loc"]), item["type"]
-    if key not in ("", "history") and not kind.startswith("union_tag"):  # pydantic puts a table's type into the place
+    if key not in ("", "data", "history") and not kind.startswith(
+        "union_tag"
+    ):  # pydantic puts a table's type into the place
         del place[:1]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in [key, *place]).strip(".")
     if kind == "missing":
@@ -152,6 +157,9 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
             is_list = is_bounds or is_row(value) or is_table(value) or is_moves(value)
             if name in _AS_LONG_AS_THE_DECISION and is_list:
                 lengths.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
+    named = parts["decisions"].get("columns") if isinstance(parts.get("decisions"), dict) else None
+    if isinstance(named, list) and named:
+        lengths.append(_Length("decisions.columns", len(named), named))
     agreed = Counter(one.length for one in lengths).most_common(1)
     return sorted(lengths, key=lambda one: one.length != agreed[0][0])
 
@@ -245,8 +253,27 @@ def _past(table: Table, folder: Path, wrong: list[str]) -> Past | None:
         return None
 
 
-def _unfit(problem: Problem, past: Past | None) -> list[str]:
-    """Past samples that the loss does not accept."""
+def _labels(tables: dict[str, Table], wrong: list[str]) -> Labels:
+    """The names that a description gives; lines in `wrong` where they cannot be meant."""
+    parts: list[tuple[str, ...] | None] = []
+    for key, read in (("decisions", names_of), ("data", data_names_of)):
+        options = tables[key].options() if key in tables else {}
+        try:
+            names = read(f"{key}.columns:", options.get("columns"))
+            parts += [names, units_of(f"{key}.units:", options.get("units"), names)]
+        except ValueError as error:
+            wrong.append(str(error))
+            parts += [None, None]
+    decisions, decision_units, data, data_units = parts
+    return Labels(decisions, data, decision_units, data_units)
+
+
+def _unfit(problem: Problem, past: Past | None, labels: Labels) -> list[str]:
+    """Names of samples that the loss does not accept, and past samples that it does not, or that stand in another order."""
+    try:
+        labels.fitting(problem, past)
+    except ValueError as error:
+        return [f"data.columns: {error}"]
     try:
         if past is not None and past.decisions.shape[1] == problem.d:
             history_for(problem, past)
@@ -260,7 +287,7 @@ def _message(error: Exception) -> str:
 
 
 _FILE = TypeAdapter(Spec)
-_BUILT_LATER = ("history", "method")
+_BUILT_LATER = ("data", "history", "method")
 _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "effect_error",
     "signs", "max_move",

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from performative.errors import AlreadyTold
 from performative.study.deployments import Deployment, Told
 from performative.study.events import Canceled, Event, Noted, encoded
+from performative.study.labels import UNNAMED, Labels
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
 from performative.study.replay import Replay
-from performative.study.samples import read
+from performative.study.samples import Samples, read
 from performative.study.session import Session
 from performative.study.store import Store
 from performative.validation import MOST_SEED, whole
@@ -71,11 +72,13 @@ class Study:
         seed: int = 0,
         spec: str | None = None,
         folder: str | None = None,
+        labels: Labels | None = None,
     ) -> Study:
         """Create a study `name` in the file at `path`, which is created if it does not exist.
 
         `spec` is the text that describes the method, if there is one, and `folder` is where the files that it names are; both
-        are kept with the study (see `study.spec`).
+        are kept with the study (see `study.spec`). `labels` name the numbers of a decision and of a sample, so that tables
+        given to `tell` are matched by name.
         """
         from performative.study.creation import first_event
         from performative.study.worker import Worker
@@ -86,7 +89,7 @@ class Study:
                 f"`name` must be a plain name, but got {name!r}; the order is Study.create(path, name, method)"
             )
         seed = whole("seed", seed, 0, MOST_SEED)
-        created, state = first_event(method, seed, spec, folder)
+        created, state = first_event(method, seed, spec, folder, UNNAMED if labels is None else labels)
         log = Log(Store.create(path, name, encoded(created), state))
         return cls(log, name, Worker(log, method))
 
@@ -116,7 +119,13 @@ class Study:
         text = read_spec(spec)
         described = describe(text, Path(spec).parent)
         return cls.create(
-            path, described.name, described.method, seed=described.seed, spec=text, folder=described.folder
+            path,
+            described.name,
+            described.method,
+            seed=described.seed,
+            spec=text,
+            folder=described.folder,
+            labels=described.labels,
         )
 
     @one_at_a_time
@@ -145,6 +154,13 @@ class Study:
     def spec(self) -> str | None:
         """The TOML text that describes the method, if the study was created from one."""
         return self._session.log.created.spec
+
+    @property
+    @one_at_a_time
+    def labels(self) -> Labels:
+        """The names of the numbers of a decision and of a sample, with those that a first table gave, and their units."""
+        given, told = self._session.log.created.labels, self._session.position.columns
+        return given if given.data is not None or told is None else given._replace(data=tuple(told))
 
     @property
     def constraint_names(self) -> list[str]:
@@ -192,25 +208,31 @@ class Study:
                 return deployment
 
     @one_at_a_time
-    def tell(self, deployment: Deployment | int, samples: Any) -> Told:
+    def tell(self, deployment: Deployment | int, samples: Any, *, in_order: bool = False) -> Told:
         """Report what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
 
-        n may differ from the number that was wanted. Repeating the call changes nothing and returns the same; other samples for
-        a deployment that was already reported are refused with `AlreadyTold`.
+        Frames are matched by the names of their columns. If the study knows none yet, `in_order=True` says that the columns are
+        in the order of a sample, and their names are kept. n may differ from the number that was wanted. Repeating the call
+        changes nothing and returns the same; other samples for a deployment that was already reported are refused with
+        `AlreadyTold`.
         """
         session = self._session
         while True:
             if not session.is_open(deployment) or not session.is_current():
                 session.refresh()
             target = session.deployment(deployment)
-            scalars = target.decisions.shape[1] == 1
-            known = session.position.columns or session.worker.columns
-            data, columns = read(samples, len(target.decisions), known, scalars)
+            given = self._read(target, samples, in_order)
             if not session.is_open(target):
-                return session.told_before(target, data)
-            told = session.tell(target, data, columns)
+                return session.told_before(target, given.values)
+            told = session.tell(target, given.values, given.columns)
             if told is not None:
                 return told
+
+    def _read(self, deployment: Deployment, samples: Any, in_order: bool) -> Samples:
+        """The samples given for a deployment."""
+        count, dimension = deployment.decisions.shape
+        known = self.labels.data
+        return read(samples, count, None if known is None else list(known), dimension == 1, in_order)
 
     @one_at_a_time
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
@@ -271,7 +293,10 @@ class Study:
         if self._progress is None:
             self._progress = Progress(self.name, self.method, log.dimension, self.constraint_names)
         try:
-            self._shown = log.count, self._progress.status(state, self._session.position.pending, log.reported)
+            self._shown = (
+                log.count,
+                self._progress.status(state, self._session.position.pending, log.reported, self.labels),
+            )
             return self._shown[1]
         except BaseException:  # what was read in part is read again
             self._progress = None
@@ -295,13 +320,13 @@ class Study:
         reported = Reported(log.dimension, self.constraint_names)
         for one in log.reported():
             reported.add(one)
-        return reported.dataset(self.name, self.seed)
+        return reported.dataset(self.name, self.seed, self.labels)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The same as a row for each decision that was deployed."""
         from performative.study.history import records, rounds
 
-        return records(rounds(self.events()), self.constraint_names)
+        return records(rounds(self.events()), self.constraint_names, self.labels)
 
     def plot(self) -> Figure:
         """Decisions, constraints, multipliers and losses over the deployments that were reported."""
