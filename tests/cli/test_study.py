@@ -37,7 +37,7 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert "ask for the next decisions" in run("status", *store)
     assert "Missing option '--deployment'" in run("tell", "spec.toml", *store, code=2)
     Path("observed.csv").write_text("a,b\n1,2\n")
-    assert "there is no event 1" in run("tell", "observed.csv", "--deployment", 1, *store, code=1)
+    assert "there is no event 1" in run("tell", "--yes", "observed.csv", "--deployment", 1, *store, code=1)
     asked = json.loads(run("ask", "--json", *store))
     assert asked["samples"] == 5
     assert json.loads(run("ask", "--json", *store)) == asked
@@ -45,17 +45,24 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert f"deployment {asked['id']}" in shown
     assert "slack: cap" in shown
     pandas.DataFrame(demand(asked["decisions"][0], 5, 0), columns=["a", "b"]).to_csv("observed.csv", index=False)
-    assert "the study knows no names" in run("tell", "observed.csv", *number(asked), *store, code=1)
-    assert "reported; next is round 1" in run("tell", "observed.csv", "--in-order", *number(asked), *store)
-    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)  # again, accepted once
+    assert "the study knows no names" in run("tell", "--yes", "observed.csv", *number(asked), *store, code=1)
+    shown = run("tell", "--in-order", "observed.csv", *number(asked), *store, code=1)
+    assert shown.splitlines()[0] == f"observed.csv: 5 samples for deployment {asked['id']}"
+    assert "nothing was reported, since nobody can be asked here: look at what was read, and add --yes" in shown
+    assert "reported; next is round 1" in run("tell", "--yes", "observed.csv", "--in-order", *number(asked), *store)
+    assert "reported; next is round 1" in run(
+        "tell", "--yes", "observed.csv", *number(asked), *store
+    )  # again, accepted once
     pandas.read_csv("observed.csv")[["b", "a"]].to_csv("turned.csv", index=False)
-    assert "reported; next is round 1" in run("tell", "turned.csv", *number(asked), *store)
+    assert "reported; next is round 1" in run("tell", "--yes", "turned.csv", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     assert f"deployment {asked['id']} canceled" in run("cancel", "--reason", "a holiday", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 7, 1).tolist()))
-    assert "observed.json must name its columns (a, b" in run("tell", "observed.json", *number(asked), *store, code=1)
-    assert "reported; next is round 2" in run("tell", "observed.json", "--in-order", *number(asked), *store)
+    assert "observed.json must name its columns (a, b" in run(
+        "tell", "--yes", "observed.json", *number(asked), *store, code=1
+    )
+    assert "reported; next is round 2" in run("tell", "--yes", "observed.json", "--in-order", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     frame = pandas.DataFrame(demand(asked["decisions"][0], 5, 2), columns=["a", "b"])
     frame.assign(decision=0).to_parquet("observed.parquet")
@@ -63,12 +70,19 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert "must have the columns a, b, in any order, but missing: a; unknown: c" in run(
         "tell", "other.csv", *number(asked), *store, code=1
     )
-    assert "reported; next is round 3" in run("tell", "observed.parquet", *number(asked), *store)
+    assert "reported; next is round 3" in run("tell", "--yes", "observed.parquet", *number(asked), *store)
+    last = asked
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "ask", "cancel", "ask", "tell", "ask", "tell"]
     assert "a holiday" in log[4]
     lines = [json.loads(line) for line in run("log", "--json", *store).splitlines()]
     assert lines[6]["samples"] == [demand(lines[5]["decisions"][0], 7, 1).tolist()]
+    asked = json.loads(run("ask", "--json", *store))
+    frame.assign(a=[3e9, *frame["a"][1:]]).to_csv("typo.csv", index=False)
+    held = run("tell", "--yes", "typo.csv", *number(asked), *store, code=1)
+    assert "a: 3e+09 in line 2 of typo.csv is unlike the others: about " in held
+    assert "tell them with confirm=True (--confirm)" in held
+    run("cancel", "--reason", "a typo", *number(asked), *store)
     status = run("status", *store)
     assert "constraint cap: slack" in status
     assert "3 deployments reported" in status
@@ -80,7 +94,7 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert numbers["now"]["reason"].startswith("too early, ")
     assert run("why", *store).splitlines()[1].startswith("the plan counts on a ")
     assert json.loads(run("why", "--json", *store))["numbers"]["action"] in ("explore", "exploit")
-    assert "events: 9, reports: 3" in run("verify", *store)
+    assert "events: 11, reports: 3" in run("verify", *store)
     run("plot", *store, "--out", "study.png")
     assert Path("study.png").read_bytes()[:4] == b"\x89PNG"
     for name in ("study.nc", "study.csv", "study.parquet"):
@@ -89,7 +103,8 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
         assert past["samples"].values.tolist() == [5, 7, 5]
     table = pandas.read_csv("study.csv")
     assert table["samples"].tolist() == [5, 7, 5]
-    np.testing.assert_allclose(table[["theta_0", "theta_1"]].values[2], asked["decisions"][0], rtol=1e-12)
+    np.testing.assert_allclose(table[["theta_0", "theta_1"]].values[2], last["decisions"][0], rtol=1e-12)
+    np.testing.assert_allclose(table[["mean_a", "mean_b"]].values[2], frame[["a", "b"]].mean(), rtol=1e-12)
 
 
 def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
@@ -101,7 +116,7 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     run("new", "spec.toml", *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("observed.json").write_text(json.dumps([demand(asked["decisions"][0], 4, 0).tolist()]))
-    run("tell", "observed.json", *number(asked), *store)
+    run("tell", "--yes", "observed.json", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     assert len(asked["decisions"]) == 2
     parts = [
@@ -110,11 +125,11 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     ]
     wrong = pandas.concat([parts[0], parts[1].assign(decision=2)])
     wrong.to_csv("wrong.csv", index=False)
-    assert "the column 'decision' must hold 0 to 1" in run("tell", "wrong.csv", *number(asked), *store, code=1)
+    assert "the column 'decision' must hold 0 to 1" in run("tell", "--yes", "wrong.csv", *number(asked), *store, code=1)
     pandas.concat([parts[0], parts[1][:2]]).to_csv("uneven.csv", index=False)
-    assert "the same number of samples" in run("tell", "uneven.csv", *number(asked), *store, code=1)
+    assert "the same number of samples" in run("tell", "--yes", "uneven.csv", *number(asked), *store, code=1)
     pandas.concat(parts).to_csv("observed.csv", index=False)
-    assert "reported; next is round 2" in run("tell", "observed.csv", "--in-order", *number(asked), *store)
+    assert "reported; next is round 2" in run("tell", "--yes", "observed.csv", "--in-order", *number(asked), *store)
 
 
 def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
@@ -148,7 +163,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         ("f.csv", "x,y\n", "must hold at least one sample"),
     ):
         Path(name).write_text(text)
-        assert message in run("tell", name, "--deployment", 1, "--store", "prices.db", code=1)
+        assert message in run("tell", "--yes", name, "--deployment", 1, "--store", "prices.db", code=1)
     Path("other.toml").write_text(SPEC.replace('"eu"', '"us"'))
     run("new", "other.toml", "--store", "prices.db")
     for words in (("plot", "--out", "a.gif"), ("export", "--out", "a.xls")):
@@ -200,9 +215,9 @@ def test_a_study_with_past_deployments(tmp_path, monkeypatch):
     assert asked["decisions"] == [[1.5, 1.0]]
     (tmp_path / "observed.csv").write_text("b,a\n4,4.5\n")
     past.write_text(rows.replace("5,4,7", "5,4,6"))
-    changed = run("tell", "observed.csv", *number(asked), *store, code=1)
+    changed = run("tell", "--yes", "observed.csv", *number(asked), *store, code=1)
     assert "method.history.counts: stored [7.0, 7.0, 5.0], but got [6.0, 7.0, 5.0]" in changed
     past.unlink()
-    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
+    assert "reported; next is round 1" in run("tell", "--yes", "observed.csv", *number(asked), *store)
     assert "verified bit for bit; events: 3, reports: 1" in run("verify", *store)
     assert "round 1" in run("status", *store)

@@ -99,7 +99,7 @@ def test_samples_that_would_ruin_the_state_are_refused(path):
         run(study, 3)
         before = stored(path)
         with pytest.raises(ValueError, match=r"must lead to a finite state, but .* would not be finite"):
-            study.tell(study.ask(), np.full((1, 1, 2), 1e160))
+            study.tell(study.ask(), np.full((1, 1, 2), 1e160), confirm=True)
         assert stored(path) == before
 
 

@@ -7,6 +7,7 @@ import csv
 import datetime
 import json
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,13 +70,31 @@ def tell(
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Its columns are in the order of a sample, where names do not say so.")
     ] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="They are right, though they look as if they could not be.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Report them without asking, in a script.")] = False,
 ) -> None:
-    """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
+    """Report what was observed, once you have looked at what was read.
+
+    Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart.
+    """
     with _opened(store, name) as study:
+        from performative.errors import HeldBack
         from performative.study.observed import read_observed
 
         samples = read_observed(data, study.deployment(deployment).decisions, sep, decimal, ignore or ())
-        told = study.tell(deployment, samples, in_order=in_order)
+        seen = study.preview(deployment, samples, in_order=in_order)
+        typer.echo(str(seen if confirm else seen._replace(doubts=())))  # they follow as an error
+        if seen.doubts and not confirm:
+            raise HeldBack(seen.doubts)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise ValueError(
+                    "nothing was reported, since nobody can be asked here: look at what was read, and add --yes"
+                )
+            typer.confirm("report these?", abort=True)
+        told = study.tell(deployment, samples, in_order=in_order, confirm=confirm)
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
 
 
@@ -288,7 +307,9 @@ def _line(event: Event, labels: Labels) -> str:
             return f"round {event.round}, {event.samples} samples of {'; '.join(map(shown, event.decisions))}"
         case Observed():
             b, n, _ = event.samples.shape
-            return f"deployment {event.deployment}, {b} × {n} samples, decision {shown(event.planned.decision)}"
+            return f"deployment {event.deployment}, {b} × {n} samples, decision {shown(event.planned.decision)}" + (
+                f"; confirmed: {'; '.join(event.confirmed)}" if event.confirmed else ""
+            )
         case Canceled():
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from performative.errors import AlreadyTold, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
+from performative.errors import AlreadyTold, HeldBack, NotReproduced, OtherMethod, StudyBusy, StudyDamaged, StudyError
 from performative.study.deployments import Deployment, Told, Why
 from performative.study.events import Asked, Canceled, Created, Event, Noted, Observed, Planned, SoFar
 from performative.study.labels import Labels
@@ -19,6 +19,7 @@ __all__ = [
     "Created",
     "Deployment",
     "Event",
+    "HeldBack",
     "Labels",
     "NotReproduced",
     "Noted",

@@ -14,8 +14,11 @@ import numpy as np
 from performative.errors import AlreadyTold
 from performative.numerics.arrays import Floats
 from performative.study.deployments import Deployment, Told
+from performative.study.doubts import doubts
 from performative.study.events import Asked, Canceled, Event, Observed
 from performative.study.log import Log
+from performative.study.memory import Memory, Remembered
+from performative.study.samples import Samples
 from performative.study.store import Moved
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ class Session:
     def __init__(self, log: Log, worker: Worker | None, hire: Callable[[Log], Worker]) -> None:
         self.log, self._worker, self._hire = log, worker, hire
         self.position = log.position()
+        self.memory = Memory()
 
     @property
     def worker(self) -> Worker:
@@ -88,7 +92,14 @@ class Session:
         self.position = self.position._replace(events=self.log.count, pending=deployment)
         return deployment
 
-    def tell(self, deployment: Deployment, samples: Floats, columns: list[str] | None) -> Told | None:
+    def doubts(self, deployment: Deployment, given: Samples) -> tuple[str, ...]:
+        """Why these samples seem to be wrong, after the last reports."""
+        self.memory.catch_up(self.log)
+        return doubts(self.memory.reports, deployment.decisions, given)
+
+    def tell(
+        self, deployment: Deployment, samples: Floats, columns: list[str] | None, confirmed: tuple[str, ...] = ()
+    ) -> Told | None:
         """Tell the method what the open deployment brought and store it; None if another process was faster."""
         learned = self.worker.tell(deployment.decisions, samples, self.position.width)
         event = Observed(
@@ -102,10 +113,13 @@ class Session:
             so_far=self.position.so_far.after(deployment.id, -deployment.why.safety),
             probes=learned.probes,
             probe_losses=learned.probe_losses,
+            confirmed=confirmed,
         )
         if not self.append(event, learned.packed):
             return None
         self.worker.learned(learned)
+        report = Remembered.of(deployment.id, deployment.decisions, samples, bool(confirmed))
+        self.memory.add(event.number, report)
         width = samples.shape[2]
         self.position = self.position._replace(
             events=self.log.count,

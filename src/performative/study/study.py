@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from performative.errors import AlreadyTold
+from performative.errors import AlreadyTold, HeldBack
 from performative.study.deployments import Deployment, Told
 from performative.study.events import Canceled, Event, Noted, encoded
 from performative.study.labels import UNNAMED, Labels
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from performative.methods.protocol import Method
     from performative.reasons import Explanation
+    from performative.study.preview import Preview
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
 
@@ -208,13 +209,15 @@ class Study:
                 return deployment
 
     @one_at_a_time
-    def tell(self, deployment: Deployment | int, samples: Any, *, in_order: bool = False) -> Told:
+    def tell(
+        self, deployment: Deployment | int, samples: Any, *, in_order: bool = False, confirm: bool = False
+    ) -> Told:
         """Report what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
 
         Frames are matched by the names of their columns. If the study knows none yet, `in_order=True` says that the columns are
         in the order of a sample, and their names are kept. n may differ from the number that was wanted. Repeating the call
         changes nothing and returns the same; other samples for a deployment that was already reported are refused with
-        `AlreadyTold`.
+        `AlreadyTold`. Samples that cannot be right after the earlier ones are held back (`HeldBack`) unless you `confirm` them.
         """
         session = self._session
         while True:
@@ -224,9 +227,24 @@ class Study:
             given = self._read(target, samples, in_order)
             if not session.is_open(target):
                 return session.told_before(target, given.values)
-            told = session.tell(target, given.values, given.columns)
+            doubts = session.doubts(target, given)
+            if doubts and not confirm:
+                raise HeldBack(doubts)
+            told = session.tell(target, given.values, given.columns, doubts)
             if told is not None:
                 return told
+
+    @one_at_a_time
+    def preview(self, deployment: Deployment | int, samples: Any, *, in_order: bool = False) -> Preview:
+        """What `tell` would take in: rows, the range and mean of every column beside those of the last report, and doubts."""
+        from performative.study.preview import preview
+
+        session = self._session
+        session.refresh()
+        target = session.deployment(deployment)
+        given = self._read(target, samples, in_order)
+        doubts = session.doubts(target, given) if session.is_open(target) else ()
+        return preview(target.id, given, self.labels, session.memory.reports, doubts)
 
     def _read(self, deployment: Deployment, samples: Any, in_order: bool) -> Samples:
         """The samples given for a deployment."""
