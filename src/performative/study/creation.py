@@ -20,6 +20,7 @@ from performative.study.events import Created
 from performative.study.labels import Labels
 from performative.study.log import Log
 from performative.study.states import packed_state
+from performative.study.usable import require_numbers, require_usable
 
 
 @in_float64
@@ -30,10 +31,13 @@ def first_event(
     require_method("method", method)
     labels = labels.fitting(method.problem, getattr(method, "history", None))
     calls = Calls(as_node(method), seed)
-    identity.require_usable(method.problem)
+    require_usable(method.problem)
     points = identity.new_points(method.problem)
     calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
     state = calls.begin()
+    planned = calls.ask(state, 0)
+    width = None if labels.data is None else len(labels.data)
+    require_numbers(method.problem, planned.decisions[0], width, slopes=False)
     created = Created(
         number=0,
         at=time.time(),
@@ -43,7 +47,7 @@ def first_event(
         spec=spec,
         identity=identity.identity(method, points),
         points=points,
-        planned=calls.ask(state, 0),
+        planned=planned,
         library=library(),
         folder=folder,
         labels=labels,

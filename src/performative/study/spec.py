@@ -21,9 +21,9 @@ from performative.past import Past, history_for
 from performative.problem import Problem
 from performative.solvers.feasibility import require_feasible
 from performative.study import building
-from performative.study.identity import require_usable
 from performative.study.labels import Labels, data_names_of, names_of, units_of
 from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
+from performative.study.usable import broken, require_numbers, require_usable
 from performative.validation import like, shown
 
 
@@ -82,7 +82,7 @@ def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
     past = _past(tables["history"], Path(folder), wrong) if "history" in tables else None
     if problem is not None:
         wrong += _impossible(problem, options)
-        wrong += _unfit(problem, past, labels)
+        wrong += _unfit(problem, past, labels) or _without_numbers(problem, options, past, labels)
     if wrong or problem is None:
         raise SpecError(wrong)
     try:
@@ -223,12 +223,18 @@ def _outside(decisions: sets.DecisionSet | None, lengths: list[_Length], method:
 
 @in_float64
 def _impossible(problem: Problem, method: dict[str, Any]) -> list[str]:
-    """Constraints that no decision meets, and an anchor that violates them."""
+    """Constraints that no decision meets, and a start or an anchor that violates them."""
     wrong = []
     try:
         require_feasible(problem)
     except (ValueError, SolverFailed) as error:
         wrong.append(f"constraints: {_message(error)}")
+    start = np.asarray(method.get("start", ()), np.float64)
+    if start.size and problem.decisions.contains(start):
+        violated = broken(problem, start, ROUNDING * max(1.0, float(np.max(np.abs(start)))))
+        if violated:
+            got = f"got {shown(method['start'])}, which breaks {', '.join(violated)}"
+            wrong.append(f"method.start: must satisfy every constraint, but {got}")
     anchor = np.asarray(method.get("anchor", ()), np.float64)
     if anchor.size and problem.decisions.contains(anchor):
         values = np.asarray(problem.g(jnp.asarray(anchor)))
@@ -282,11 +288,27 @@ def _unfit(problem: Problem, past: Past | None, labels: Labels) -> list[str]:
     return []
 
 
+@in_float64
+def _without_numbers(problem: Problem, method: dict[str, Any], past: Past | None, labels: Labels) -> list[str]:
+    """A loss that cannot be computed at the start, or in the middle of the set if none is given."""
+    start = np.asarray(method.get("start", ()), np.float64)
+    decision = start if start.shape == (problem.d,) else np.mean(problem.decisions.spread(problem.d, 4), axis=0)
+    width = past.means.shape[1] if past is not None else None if labels.data is None else len(labels.data)
+    try:
+        require_numbers(problem, decision, width, slopes=method["type"] not in _WITHOUT_GRADIENT)
+    except Exception as error:  # the user's function is called
+        return [f"loss: {_message(error)}"]
+    return []
+
+
 def _message(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 _FILE = TypeAdapter(Spec)
+ROUNDING = 1e-6
+"""By which share of its size a start may break a constraint: solvers round."""
+_WITHOUT_GRADIENT = ("one_point", "two_point")
 _BUILT_LATER = ("data", "history", "method")
 _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "effect_error",
