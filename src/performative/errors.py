@@ -334,6 +334,31 @@ class AlreadyTold(StudyError):
     """
 
 
+class HeldBack(StudyError):
+    """Samples cannot be right, or so it seems; `reasons` say why. Nothing was told; `confirm=True` tells them all the same.
+
+    >>> import tempfile, numpy as np, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> sold = np.array([[[3.0], [4.0], [2.0], [5.0]]])
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     told = study.tell(study.ask(), sold)
+    ...     try:
+    ...         told = study.tell(study.ask(), np.where(sold == 2.0, 2e9, sold))
+    ...     except pf.HeldBack as error:
+    ...         print(error.reasons[0])
+    number 0: 2e+09 in sample 2 is unlike the others: about 4.5 was expected, and 98 % of earlier ones lay between 2.03 and 4.97
+    """
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        self.reasons = reasons
+        listed = "\n".join(f"  {reason}" for reason in reasons)
+        super().__init__(
+            f"the samples seem to be wrong, and were not told:\n{listed}\n"
+            "if they are right, tell them with confirm=True (--confirm)"
+        )
+
+
 class NotReproduced(StudyError):
     """Replaying the log did not reproduce what is stored.
 

@@ -26,16 +26,18 @@ from performative.study.events import (
     encoded,
     plain,
 )
+from performative.study.labels import Labels
 from performative.study.records import packed, unpacked
 
 PAIR, ONE = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5])
 IDENTITY = {"method": "PrimalDual", "method.start": None, "method.step": np.asarray(0.25), "constraints": ["cap"]}
+NAMED = Labels(("milk", "bread"), None, ("EUR", "EUR"), None)
 POINTS = {"decisions": PAIR, "samples 2": PAIR}
 PLANNED = Planned(4, 20, True, PAIR, PAIR[:, :1], PAIR[0], ONE)
 REASONED = dataclasses.replace(PLANNED, draws=False, reasons={"gain": np.asarray(0.5), "held": np.asarray(True)})
 FAR = SoFar(2, ONE, np.array([1]), np.array([3]))
 EVENTS = {
-    "create": Created(0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, POINTS, PLANNED, "abc", "shop"),
+    "create": Created(0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, POINTS, PLANNED, "abc", "shop", NAMED),
     "ask": Asked(1, 2.5, 3, 20, 1, PAIR, PAIR[:, :1], PAIR[0], ONE),
     "first tell": Observed(2, 3.5, 1, ["a", "b"], PAIR[:, None], ONE, PLANNED, FAR, PAIR, PAIR),
     "tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR),
@@ -73,6 +75,7 @@ EVENTS = {
         probe_losses=PAIR,
         open=Actual(PAIR, PAIR[:, :1], np.zeros(2)),
         limits=Limits(-ONE, ONE, 0.0 * ONE),
+        labels=NAMED,
     ),
     "amend without data": Amended(
         2,
@@ -94,18 +97,21 @@ EVENTS = {
         "shop",
         True,
     ),
+    "confirmed tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, PLANNED, FAR, confirmed=("milk: 9e9",)),
     "cancel": Canceled(4, 4.5, 3, "a holiday"),
     "note": Noted(5, 5.5, "snow"),
 }
 NEXT = ["next.decisions", "next.g", "next.decision", "next.multipliers"]
 SUMS = ["so far.least", "so far.violated", "so far.worst"]
 TOLD = ["samples", "losses", *SUMS]
+WITHOUT_NAMES = dict.fromkeys(Labels._fields)
 STORED = {
     "create": (
         {
             "kind": "create", "at": 1.5, "seed": 7, "performative": "0.1.0", "jax": "0.4", "spec": "name = 1",
             "folder": "shop", "library": "abc",
             "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]},
+            "labels": {"decisions": ["milk", "bread"], "data": None, "decision_units": ["EUR", "EUR"], "data_units": None},
             "next": {"round": 4, "samples": 20, "draws": True},
         },
         ["method.step", "probed: decisions", "probed: samples 2", *NEXT],
@@ -151,6 +157,7 @@ STORED = {
             "kind": "create", "at": 1.5, "seed": 7, "performative": "0.1.0", "jax": "0.4", "spec": "name = 1",
             "folder": None, "library": "abc",
             "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]}, "approval": True,
+            "labels": WITHOUT_NAMES,
             "next": {"round": 4, "samples": 20, "draws": True},
         },
         ["method.step", "probed: decisions", "probed: samples 2", *NEXT],
@@ -173,7 +180,7 @@ STORED = {
         {
             "kind": "amend", "at": 4.5, "reason": "costs", "by": "Ada", "before": 0, "width": 2, "columns": ["a", "b"], "told": 2,
             "performative": "0.1.0", "jax": "0.4", "spec": None, "folder": None, "library": "abc",
-            "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]},
+            "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]}, "labels": NAMED.plain(),
             "in force": {"method": 9, "retracted": 4}, "next": {"round": 4, "samples": 20, "draws": True},
         },
         [
@@ -186,9 +193,17 @@ STORED = {
             "kind": "amend", "at": 4.5, "reason": "costs", "by": "Ada", "before": 0, "width": None, "columns": None, "told": 2,
             "performative": "0.1.0", "jax": "0.4", "spec": "name = 1", "folder": "shop", "library": "abc",
             "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]}, "approval": True,
+            "labels": WITHOUT_NAMES,
             "in force": {"method": 2}, "next": {"round": 4, "samples": 20, "draws": True},
         },
         [*SUMS, "method.step", "probed: decisions", "probed: samples 2", *NEXT],
+    ),
+    "confirmed tell": (
+        {
+            "kind": "tell", "at": 3.5, "deployment": 1, "columns": None, "told": 2, "confirmed": ["milk: 9e9"],
+            "next": {"round": 4, "samples": 20, "draws": True},
+        },
+        [*TOLD, *NEXT],
     ),
     "cancel": ({"kind": "cancel", "at": 4.5, "deployment": 3, "reason": "a holiday"}, []),
     "note": ({"kind": "note", "at": 5.5, "text": "snow"}, []),

@@ -10,6 +10,7 @@ import math
 import os
 import secrets
 import shlex
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,12 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from performative.study import Deployment, Study
+    from performative.numerics.arrays import Floats
+    from performative.study import Deployment, Labels, Study
     from performative.study.events import Event
 
 
-DECISION = "decision"
-"""The column that tells samples of several decisions apart: 0, 1, …"""
 app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report what happened.", no_args_is_help=True)
 Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
@@ -125,13 +125,36 @@ def tell(
         list[str] | None,
         typer.Option(help='What was really deployed, such as "3.50,4.49"; once for each decision of the deployment.'),
     ] = None,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Its columns are in the order of a sample, where names do not say so.")
+    ] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="They are right, though they look as if they could not be.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Report them without asking, in a script.")] = False,
     allow_code: AllowCode = False,
 ) -> None:
-    """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
+    """Report what was observed, once you have looked at what was read.
+
+    Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart.
+    """
     with _opened(store, name, allow_code=allow_code) as study:
-        form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
+        from performative.errors import HeldBack
+        from performative.study.observed import read_observed
+
         actual = None if not deployed else [_numbers("--deployed", text) for text in deployed]
-        told = study.tell(deployment, _samples(data, study, deployment, form), actual)
+        samples = read_observed(data, study.deployment(deployment).decisions, sep, decimal, ignore or ())
+        seen = study.preview(deployment, samples, actual, in_order=in_order)
+        typer.echo(str(seen if confirm else seen._replace(doubts=())))  # they follow as an error
+        if seen.doubts and not confirm:
+            raise HeldBack(seen.doubts)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise ValueError(
+                    "nothing was reported, since nobody can be asked here: look at what was read, and add --yes"
+                )
+            typer.confirm("report these?", abort=True)
+        told = study.tell(deployment, samples, actual, in_order=in_order, confirm=confirm)
         for limit, excess in told.violated.items():
             typer.echo(
                 f"warning: what was deployed violates {limit} by {excess:.4g}; it is learned from all the same",
@@ -252,7 +275,7 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
             back = set_back(latest, event.at)
             latest = event.at
             typer.echo(
-                f"{event.number:>6}  {at}  {event.kind:7}  {_line(event, study.constraint_names)}"
+                f"{event.number:>6}  {at}  {event.kind:7}  {_line(event, study.constraint_names, study.labels)}"
                 + ("" if back is None else f"  (the clock was set back by {back})")
             )
 
@@ -443,38 +466,6 @@ def _warnings() -> Iterator[None]:
         typer.echo(f"warning: {message}", err=True)
 
 
-def _samples(path: Path, study: Study, number: int, form: dict[str, Any]) -> Any:
-    """The samples (b, n, k) in a file; `form` is that of a CSV file."""
-    from performative.study.sheet import read_sheet, sheet_of
-
-    if path.suffix.lower() == ".json":
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not valid JSON: {error}") from error
-        flat = isinstance(values, list) and values and isinstance(values[0], list)
-        return [values] if flat and not isinstance(values[0][:1] and values[0][0], list) else values
-    if path.name.lower().endswith((".csv", ".csv.gz")):
-        sheet = read_sheet(path, **form)
-    else:
-        from performative.tables import read_frame
-
-        sheet = sheet_of(read_frame(path, None))
-    if not len(sheet.values):
-        raise ValueError(f"{path} must hold at least one sample, but has no rows")
-    if sheet.names is None or DECISION not in sheet.names:
-        return sheet
-    others, which = sheet.without(DECISION)
-    count = len(study.deployment(number).decisions)
-    parts = [others._replace(values=others.values[which == place]) for place in range(count)]
-    sizes = [len(part.values) for part in parts]
-    if sum(sizes) != len(which):
-        raise ValueError(f"the column {DECISION!r} must hold 0 to {count - 1}, but got {sorted(set(which.tolist()))}")
-    if len(set(sizes)) > 1:
-        raise ValueError(f"every decision must have the same number of samples, but they have {sizes}")
-    return parts
-
-
 def _numbers(option: str, text: str) -> list[float]:
     """The numbers of a decision, separated by commas."""
     try:
@@ -507,19 +498,20 @@ def _words(study: Study, deployment: Deployment) -> str:
     lines = [
         f"{kind} {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision{ending}"
     ]
-    names = study.constraint_names
+    names, labels = study.constraint_names, study.labels
     for place, decision in enumerate(deployment.decisions):
         offset = deployment.why.exploration[place]
         slack = ", ".join(
             f"{name} {value:.4g}" for name, value in zip(names, deployment.why.safety[place], strict=True)
         )
-        line = f"  decision {place}: {row(decision)}"
-        line += f"  (exploring by {row(offset)})" if offset.any() else "  (the current decision)"
+        decided, apart = (row(part, labels.decisions, labels.decision_units) for part in (decision, offset))
+        line = f"  decision {place}: {decided}"
+        line += f"  (exploring by {apart})" if offset.any() else "  (the current decision)"
         lines.append(line + (f"  slack: {slack}" if slack else ""))
     return "\n".join(lines)
 
 
-def _line(event: Event, names: list[str]) -> str:
+def _line(event: Event, names: list[str], labels: Labels) -> str:
     """What an event says, in a line; `names` are those of the constraints."""
     from performative.study.events import (
         Amended,
@@ -535,28 +527,37 @@ def _line(event: Event, names: list[str]) -> str:
     )
     from performative.study.words import row
 
+    def shown(decision: Floats) -> str:
+        return row(decision, labels.decisions, labels.decision_units)
+
     match event:
         case Created():
             return f"performative {event.performative}, seed {event.seed}"
         case Amended():
-            return f"{event.reason} ({event.by}), decision {row(event.planned.decision)}"
+            return f"{event.reason} ({event.by}), decision {shown(event.planned.decision)}"
         case Asked():
             proposed = " proposed" if event.proposal else ""
-            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}{proposed}"
+            return f"round {event.round}, {event.samples} samples of {'; '.join(map(shown, event.decisions))}{proposed}"
         case Approved():
-            edited = "" if event.edited is None else f" as {'; '.join(map(row, event.edited.decisions))}"
+            edited = "" if event.edited is None else f" as {'; '.join(map(shown, event.edited.decisions))}"
             return f"deployment {event.deployment}{edited} ({event.by})"
         case Declined():
-            limits = "" if event.limits is None else f", limits {row(event.limits.lower)} to {row(event.limits.upper)}"
+            limits = (
+                "" if event.limits is None else f", limits {shown(event.limits.lower)} to {shown(event.limits.upper)}"
+            )
             return f"deployment {event.deployment}: {event.reason} ({event.by}){limits}"
         case Observed():
             b, n, _ = event.samples.shape
-            actual = "" if event.actual is None else f", deployed {'; '.join(map(row, event.actual.decisions))}"
+            actual = "" if event.actual is None else f", deployed {'; '.join(map(shown, event.actual.decisions))}"
             if event.actual is not None and (violated := event.actual.violations(names)):
                 actual += f", which violates {', '.join(f'{limit} by {by:.4g}' for limit, by in violated.items())}"
-            return f"deployment {event.deployment}, {b} × {n} samples{actual}, decision {row(event.planned.decision)}"
+            confirmed = f"; confirmed: {'; '.join(event.confirmed)}" if event.confirmed else ""
+            after = shown(event.planned.decision)
+            return f"deployment {event.deployment}, {b} × {n} samples{actual}, decision {after}{confirmed}"
         case Retracted():
-            return f"deployment {event.deployment}: {event.reason} ({event.by}), decision {row(event.planned.decision)}"
+            return (
+                f"deployment {event.deployment}: {event.reason} ({event.by}), decision {shown(event.planned.decision)}"
+            )
         case Canceled():
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from performative.errors import (
     AlreadyTold,
+    HeldBack,
     NotReproduced,
     OtherMethod,
     StudyBusy,
@@ -30,6 +31,7 @@ from performative.study.events import (
     Signed,
     SoFar,
 )
+from performative.study.labels import Labels
 from performative.study.study import Study
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ __all__ = [
     "Declined",
     "Deployment",
     "Event",
+    "HeldBack",
     "InForce",
+    "Labels",
     "Limits",
     "NotReproduced",
     "Noted",

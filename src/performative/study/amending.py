@@ -17,8 +17,10 @@ from performative.numerics.pytrees import as_node
 from performative.study import identity
 from performative.study.creation import Prepared, prepared
 from performative.study.events import Actual, Limits
+from performative.study.labels import Labels
 from performative.study.relearning import require_fitting
 from performative.study.spec import describe
+from performative.study.usable import accepts, require_numbers
 from performative.study.worker import Corrected, Worker
 from performative.validation import shown
 
@@ -51,12 +53,13 @@ class Amendment(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Another method as it was given: with its description, if there is one, and whether proposals must be approved."""
+    """Another method as it was given: with its description, if there is one, names, and whether proposals must be approved."""
 
     method: Method
     spec: str | None
     folder: str | None
     approval: bool
+    labels: Labels
 
 
 class Change(NamedTuple):
@@ -81,7 +84,7 @@ def given(
     """Another method for study `name`: an object, or the text of a description, which must be of the same study."""
     if not isinstance(other, str):
         require_method("other", other)
-        return Given(other, None, None, log.current.approval if approval is None else approval)
+        return Given(other, None, None, log.current.approval if approval is None else approval, log.current.labels)
     described = describe(other, folder or ".")
     if described.name != name:
         raise ValueError(f"`name` must be that of the study, {name!r}, but the description has {described.name!r}")
@@ -90,7 +93,8 @@ def given(
             f"`seed` must be that of the study, {log.created.seed}, but the description has {described.seed}; a study keeps its "
             "random numbers"
         )
-    return Given(described.method, other, described.folder, described.approval if approval is None else approval)
+    approval = described.approval if approval is None else approval
+    return Given(described.method, other, described.folder, approval, described.labels)
 
 
 @in_float64
@@ -104,7 +108,7 @@ def change(log: Log, position: Position, new: Given) -> Change:
     differences = _differences(log, new)
     if not differences:
         raise ValueError("an amendment must change something, but this is the method that the study has")
-    ready = prepared(new.method, log.created.seed)
+    ready = prepared(new.method, log.created.seed, new.labels.after(log.current.labels.told(position.columns)))
     worker = Worker(log, new.method, log.count)
     corrected = worker.relearned(log.reported(without=position.retracted))
     limits = position.limits
@@ -113,6 +117,8 @@ def change(log: Log, position: Position, new: Given) -> Change:
     live = position.pending if position.pending is not None and position.pending.approved else None
     require_fitting(live, corrected.planned)
     probes = None
+    if corrected.last is None:  # else the loss was computed
+        require_numbers(new.method.problem, corrected.planned.decisions[0], slopes=False)
     if corrected.last is not None:
         samples = corrected.last.observed.samples
         rows = samples.reshape(-1, samples.shape[2])
@@ -150,20 +156,17 @@ def _differences(log: Log, new: Given) -> list[str]:
             return [*lines, *described[:_MOST_LINES], *_rest(described)]
     stored = dict(old.identity)
     problem = new.method.problem
-    points = {
-        name: part
-        for name, part in old.points.items()
-        if name == "decisions" or identity.accepts(problem, part.shape[1])
-    }
+    points = {name: part for name, part in old.points.items() if name == "decisions" or accepts(problem, part.shape[1])}
     now = identity.identity(as_node(new.method), points)
     probed = log.probed()
-    if probed is not None and probed.probes is not None and identity.accepts(problem, probed.probes.shape[1]):
+    if probed is not None and probed.probes is not None and accepts(problem, probed.probes.shape[1]):
         path = "loss(probes like the data)"
         stored[path] = probed.probe_losses
         now[path] = identity.losses(problem, old.points["decisions"], probed.probes)
     parts = [
         line.replace(": stored ", ": ").replace(", but got ", " -> ") for line in identity.differences(stored, now)
     ]
+    lines += _renamed(old.labels, new.labels)
     plain = [line.removeprefix("method.problem.") for line in parts if "(" not in line.partition(":")[0]]
     parts = plain + _computed(parts)
     return [*lines, *parts[:_MOST_LINES], *_rest(parts)]
@@ -180,6 +183,15 @@ def _computed(lines: list[str]) -> list[str]:
     if any("(" in path and not path.startswith(("loss(", "g(")) for path in paths):
         found.append("a part of the method returns other numbers")
     return found
+
+
+def _renamed(old: Labels, new: Labels) -> list[str]:
+    parts = zip(old.plain().items(), new.plain().values(), strict=True)
+    return [f"labels.{key}: {_named(then)} -> {_named(now)}" for (key, then), now in parts if then != now]
+
+
+def _named(names: list[str] | None) -> str:
+    return "nothing" if names is None else shown(names)
 
 
 def _rest(lines: list[str]) -> list[str]:

@@ -19,18 +19,23 @@ from performative.study import identity
 from performative.study.building import Kept, functions_named, is_plain, rebuilt
 from performative.study.calls import Calls
 from performative.study.events import Basis, Created, Identity
+from performative.study.labels import Labels
 from performative.study.log import Log
 from performative.study.states import packed_state
+from performative.study.usable import require_numbers, require_usable
 
 
 @in_float64
 def first_event(
-    method: Method, seed: int, spec: str | None, folder: str | None, approval: bool
+    method: Method, seed: int, spec: str | None, folder: str | None, approval: bool, labels: Labels
 ) -> tuple[Created, bytes]:
     """The event that a study of a method begins with, and the first state, as it is stored."""
     require_method("method", method)
-    calls, points, values = prepared(method, seed)
+    calls, points, values, labels = prepared(method, seed, labels)
     state = calls.begin()
+    planned = calls.ask(state, 0)
+    width = None if labels.data is None else len(labels.data)
+    require_numbers(method.problem, planned.decisions[0], width, slopes=False)
     created = Created(
         number=0,
         at=time.time(),
@@ -40,30 +45,33 @@ def first_event(
         spec=spec,
         identity=values,
         points=points,
-        planned=calls.ask(state, 0),
+        planned=planned,
         library=library(),
         folder=folder,
+        labels=labels,
         approval=approval,
     )
     return created, packed_state(state)
 
 
 class Prepared(NamedTuple):
-    """A method that a study can begin with: its calls, and its identity with the points at which it was probed."""
+    """A method that a study can begin with: its calls, its identity with the points at which it was probed, and its names."""
 
     calls: Calls
     points: dict[str, Floats]
     identity: Identity
+    labels: Labels
 
 
 @in_float64
-def prepared(method: Method, seed: int) -> Prepared:
+def prepared(method: Method, seed: int, labels: Labels) -> Prepared:
     """A method ready for its first `ask`, once it is checked as far as that can be done without data."""
+    labels = labels.fitting(method.problem, getattr(method, "history", None))
     calls = Calls(as_node(method), seed)
-    identity.require_usable(method.problem)
+    require_usable(method.problem)
     points = identity.new_points(method.problem)
     calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
-    return Prepared(calls, points, identity.identity(method, points))
+    return Prepared(calls, points, identity.identity(method, points), labels)
 
 
 @in_float64

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from performative.errors import StudyError
 from performative.numerics.arrays import Floats
+from performative.study.labels import UNNAMED, Labels
 from performative.study.records import Arrays, Packed, packed, unpacked
 
 Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
@@ -157,8 +158,9 @@ FROM_THE_START = InForce()
 class Created:
     """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`.
 
-    `folder` is where the description `spec` was, if it names files, and `library` the digest of this library's code. With
-    `approval`, what is asked for is a proposal, which somebody must approve.
+    `folder` is where the description `spec` was, if it names files, `library` the digest of this library's code, and `labels` are
+    the names of the numbers of a decision and of a sample. With `approval`, what is asked for is a proposal, which somebody must
+    approve.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -185,6 +187,7 @@ class Created:
     planned: Planned
     library: str
     folder: str | None = None
+    labels: Labels = UNNAMED
     approval: bool = False
 
 
@@ -231,6 +234,7 @@ class Amended:
     probe_losses: Floats | None = None
     open: Actual | None = None
     limits: Limits | None = None
+    labels: Labels = UNNAMED
 
 
 Basis = Created | Amended
@@ -313,7 +317,8 @@ class Observed:
     """`samples` (b, n, k) were reported for a deployment; `planned` is what the method asks for after that.
 
     `losses` (b,) are the mean losses of its decisions; `columns` are the names of the k numbers, if known. The first such event
-    also has the loss at `probes` like the data. `actual` is what was deployed, if not what was asked for.
+    also has the loss at `probes` like the data. `actual` is what was deployed, if not what was asked for, and `confirmed` are the
+    reasons why the samples looked wrong, if somebody said that they are right all the same.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -338,6 +343,7 @@ class Observed:
     probe_losses: Floats | None = None
     in_force: InForce = FROM_THE_START
     actual: Actual | None = None
+    confirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -449,6 +455,7 @@ class Report(NamedTuple):
     samples: NDArray[np.float64]
     losses: NDArray[np.float64]
     actual: Actual | None
+    confirmed: tuple[str, ...] = ()
 
 
 def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
@@ -458,7 +465,13 @@ def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
         return _asked(number, header, arrays)
     if header["kind"] == Observed.kind:
         return Report(
-            number, header["at"], header["deployment"], arrays["samples"], arrays["losses"], _actual(_ACTUAL, arrays)
+            number=number,
+            at=header["at"],
+            deployment=header["deployment"],
+            samples=arrays["samples"],
+            losses=arrays["losses"],
+            actual=_actual(_ACTUAL, arrays),
+            confirmed=tuple(header.get("confirmed", ())),
         )
     return None
 
@@ -501,6 +514,8 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         case Observed():
             header |= {"deployment": event.deployment, "columns": event.columns, "told": event.so_far.told}
             arrays = {"samples": event.samples, "losses": event.losses} | _sums(event.so_far)
+            if event.confirmed:
+                header["confirmed"] = list(event.confirmed)
             if event.probes is not None:
                 arrays |= {"probed": event.probes, "loss": event.probe_losses}
             arrays |= _deployed(_ACTUAL, event.actual)
@@ -528,6 +543,7 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         arrays |= {path: value for path, value in event.identity.items() if isinstance(value, np.ndarray)}
         arrays |= {_PROBED + name: array for name, array in event.points.items()}
         header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
+        header["labels"] = event.labels.plain()
         header |= {"approval": True} if event.approval else {}
     if isinstance(event, Observed | Retracted | Amended) and event.in_force.plain():
         header["in force"] = event.in_force.plain()
@@ -593,6 +609,7 @@ def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
         planned=_planned(header, arrays),
         library=header["library"],
         folder=header["folder"],
+        labels=_labels(header),
         approval=header.get("approval", False),
     )
 
@@ -601,6 +618,10 @@ def _identity(header: dict[str, Any], arrays: Arrays) -> Identity:
     others = (_PROBED, _NEXT, _SO_FAR, _OPEN, _LIMITS)
     parts = {path: array for path, array in arrays.items() if not path.startswith(others)}
     return header["identity"] | {path: array for path, array in parts.items() if path not in ("probed", "loss")}
+
+
+def _labels(header: dict[str, Any]) -> Labels:
+    return Labels.of_plain(header.get("labels", {}))
 
 
 def _points(arrays: Arrays) -> Arrays:
@@ -631,6 +652,7 @@ def _amended(number: int, header: dict[str, Any], arrays: Arrays) -> Amended:
         probe_losses=arrays.get("loss"),
         open=_actual(_OPEN, arrays),
         limits=_stored_limits(arrays),
+        labels=_labels(header),
     )
 
 
@@ -663,6 +685,7 @@ def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
         probe_losses=arrays.get("loss"),
         in_force=_in_force(header),
         actual=_actual(_ACTUAL, arrays),
+        confirmed=tuple(header.get("confirmed", ())),
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
 from performative.study.events import Asked, Event, Observed, Report
+from performative.study.labels import Labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -191,12 +192,12 @@ class Reported:
         }
         return np.zeros((0, *empty.get(name, ())), rows.dtype)
 
-    def dataset(self, name: str, seed: int) -> xr.Dataset:
+    def dataset(self, name: str, seed: int, labels: Labels) -> xr.Dataset:
         """A dataset over `deployment`, the ids of the deployments that were reported.
 
         It holds θ_t, λ_t, and for each of the b decisions what was asked for, what was deployed, its slack −g in each constraint,
-        the means of the data it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones
-        are NaN.
+        the means of the data it brought and their average loss, along the names of their numbers if they have any. Where rounds
+        deploy different numbers of decisions, missing ones are NaN.
         """
         import xarray as xr
 
@@ -221,6 +222,13 @@ class Reported:
             },
             attrs={"study": name, "seed": seed},
         )
+        for dimension, names, units in (
+            ("dimension", labels.decisions, labels.decision_units),
+            ("number", labels.data, labels.data_units),
+        ):
+            if names is not None and past.sizes[dimension] == len(names):  # no data, no numbers
+                past = past.assign_coords({dimension: list(names)})
+                past[dimension].attrs |= {} if units is None else {"units": list(units)}
         for variable, (long_name, description) in MEANINGS.items():
             past[variable].attrs |= {"long_name": long_name, "description": description}
         return past
@@ -232,7 +240,7 @@ def moment(seconds: Any) -> Any:
 
 
 def records(
-    reported_rounds: Iterable[Round], constraint_names: list[str], names_at: Callable[[int], list[str]]
+    reported_rounds: Iterable[Round], constraint_names: list[str], names_at: Callable[[int], list[str]], labels: Labels
 ) -> Iterator[dict[str, Any]]:
     """The history as a row for each decision that was deployed."""
     for one in reported_rounds:
@@ -247,9 +255,13 @@ def records(
                 "decision": place,
                 "loss": float(observed.losses[place]),
             }
-            means = observed.samples[place].mean(axis=0)
-            for label, values in (("theta", decision), ("proposed", asked.decisions[place]), ("mean", means)):
-                row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
+            for label, values, names in (
+                ("theta", decision, labels.decisions),
+                ("proposed", asked.decisions[place], labels.decisions),
+                ("mean", observed.samples[place].mean(axis=0), labels.data),
+            ):  # a price and what was sold at it may have one name
+                places = range(len(values)) if names is None else names
+                row |= {f"{label}_{name}": value for name, value in zip(places, values.tolist(), strict=True)}
             values = by_name(-one.constraint_values[place], names_at(observed.number), constraint_names, np.nan)
             slack = values.tolist()
             yield row | {f"slack {name}": value for name, value in zip(constraint_names, slack, strict=True)}

@@ -14,6 +14,7 @@ import numpy as np
 from performative.errors import AlreadyTold
 from performative.numerics.arrays import Floats
 from performative.study.deployments import Deployment, Told
+from performative.study.doubts import doubts
 from performative.study.events import (
     Amended,
     Approved,
@@ -27,6 +28,8 @@ from performative.study.events import (
     Retracted,
 )
 from performative.study.log import Log
+from performative.study.memory import Memory, Remembered
+from performative.study.samples import Samples
 from performative.study.store import Moved
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Session:
     def __init__(self, log: Log, worker: Worker | None, hire: Callable[[Log], Worker]) -> None:
         self.log, self._worker, self._hire = log, worker, hire
         self.position = log.position()
+        self.memory = Memory()
 
     @property
     def worker(self) -> Worker:
@@ -108,12 +112,23 @@ class Session:
         self.position = self.position._replace(events=self.log.count, pending=deployment, attempt=0)
         return deployment
 
+    def doubts(self, deployment: Deployment, given: Samples, deployed: Floats | None) -> tuple[str, ...]:
+        """Why these samples seem to be wrong, after the last reports; `deployed` see `tell`."""
+        self.memory.catch_up(self.log, self.position.retracted)
+        return doubts(self.memory.reports, deployment.decisions if deployed is None else deployed, given)
+
     def tell(
-        self, deployment: Deployment, samples: Floats, columns: list[str] | None, deployed: Floats | None
+        self,
+        deployment: Deployment,
+        samples: Floats,
+        columns: list[str] | None,
+        deployed: Floats | None,
+        confirmed: tuple[str, ...] = (),
     ) -> Told | None:
         """Tell the method what a deployment brought and store it; None if another process was faster.
 
-        `deployed` are the decisions that were really deployed, if not those that were to be.
+        `deployed` are the decisions that were really deployed, if not those that were to be, and `confirmed` the doubts
+        about the samples that somebody overruled.
         """
         is_older = deployment.id < self.position.in_force.method
         if deployed is None and (is_older or self.log.current.approval):
@@ -137,10 +152,12 @@ class Session:
             probe_losses=learned.probe_losses,
             in_force=self.position.in_force,
             actual=actual,
+            confirmed=confirmed,
         )
         if not self.append(event, learned.packed):
             return None
         self.worker.learned(learned.state)
+        self.memory.add(event.number, Remembered.of(deployment.id, decisions, samples, bool(confirmed)))
         width, pending = samples.shape[2], self.position.pending
         self.position = self.position._replace(
             events=self.log.count,
@@ -253,6 +270,7 @@ class Session:
             probe_losses=losses,
             open=change.open,
             limits=change.limits,
+            labels=change.prepared.labels,
         )
         if not self.append(event, change.corrected.packed):
             return False

@@ -15,6 +15,7 @@ from performative.study import belief, cautions
 from performative.study.belief import Believed, Gain, Predicted, Recent
 from performative.study.events import VIOLATED
 from performative.study.history import Reported, least
+from performative.study.labels import UNNAMED, Labels
 from performative.study.words import row
 
 if TYPE_CHECKING:
@@ -82,13 +83,14 @@ class Status(NamedTuple):
     why: Explanation | None
     next_action: str
     warnings: tuple[str, ...]
+    labels: Labels = UNNAMED
 
     def __str__(self) -> str:
         """The status in lines of text."""
         lines = [f"study {self.name}: round {self.round}, {self.told} deployments reported"]
-        lines.append(f"decision   {row(self.decision)}")
+        lines.append(f"decision   {self._row(self.decision)}")
         if self.deployed is not None:
-            lines.append(f"deployed   {'; '.join(row(one) for one in self.deployed)}")
+            lines.append(f"deployed   {'; '.join(self._row(one) for one in self.deployed)}")
         for place, (name, slack) in enumerate(self.slack.items()):
             line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
             past = self.slack_history[:, place]
@@ -99,12 +101,12 @@ class Status(NamedTuple):
         lines += self._effect()
         for label, at in (("now", self.now), ("stable", self.stable), ("optimum", self.optimum)):
             if at is not None:
-                where = "" if at.decision is None or at.risk is None else f" at {row(at.decision)}"
+                where = "" if at.decision is None or at.risk is None else f" at {self._row(at.decision)}"
                 lines.append(f"risk {label:7} {_interval(at.risk, at.low, at.high, at.reason, where)}")
             elif self.now is not None:
                 lines.append(f"risk {label:7} not found")
             if label == "now" and self.gain is not None:
-                one, where = self.gain, f" over the start {row(self.gain.start)}"
+                one, where = self.gain, f" over the start {self._row(self.gain.start)}"
                 lines.append(f"gain         {_interval(one.gain, one.low, one.high, one.reason, where)}")
         if self.exploration_cost is not None:
             cost = self.exploration_cost
@@ -118,9 +120,12 @@ class Status(NamedTuple):
                     f"{budget['left']:.4g} is left"
                 )
             if moves is not None:
-                lines.append(f"max_move: {row(np.asarray(moves))} from one deployment to the next")
+                lines.append(f"max_move: {self._row(np.asarray(moves))} from one deployment to the next")
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join([*lines, f"next: {self.next_action}"])
+
+    def _row(self, decision: Floats) -> str:
+        return row(decision, self.labels.decisions, self.labels.decision_units)
 
     def _effect(self) -> list[str]:
         if self.effect is None:
@@ -131,8 +136,11 @@ class Status(NamedTuple):
         rows = np.atleast_2d(self.effect)
         rows = rows.reshape(-1, rows.shape[-1])
         errors = self.effect_error.reshape(rows.shape)
+        names = self.labels.data
+        names = names if names is not None and len(names) == len(rows) else tuple(map(str, range(len(rows))))
+        width = max(4, *(len(name) + 1 for name in names[:MOST_ROWS]))
         lines = [
-            f"effect {place:<4}"
+            f"effect {names[place]:<{width}}"
             + ", ".join(
                 f"{value:.4g} ± {error:.2g}" for value, error in zip(values[:MOST_ROWS], errors_of_row, strict=False)
             )
@@ -145,7 +153,7 @@ class Status(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """The status in lists, numbers and strings, as JSON has them: None for numbers that are not finite."""
-        return {key: _plain(value) for key, value in self._asdict().items()}
+        return {key: _plain(value) for key, value in self._asdict().items()} | {"labels": self.labels.plain()}
 
 
 class Progress:
@@ -160,7 +168,11 @@ class Progress:
         self._last: Status | None = None
 
     def status(
-        self, state: MethodState, pending: Deployment | None, reported: Callable[[int], Iterator[Round]]
+        self,
+        state: MethodState,
+        pending: Deployment | None,
+        reported: Callable[[int], Iterator[Round]],
+        labels: Labels,
     ) -> Status:
         """The status in a state of the method; `reported` gives the deployments of the log from a number on."""
         for one in reported(self._next):
@@ -169,9 +181,10 @@ class Progress:
                 self._outside[one.asked.number] = float(np.max(one.observed.actual.outside))
             self._reported.add(one)
             self._next = one.observed.number + 1
-        self._last = _status(
+        last = _status(
             self._name, self._method, state, pending, self._reported, self._recent, self._outside, self._last
         )
+        self._last = last._replace(labels=labels, next_action=_next(pending, labels))
         return self._last
 
 
@@ -238,7 +251,7 @@ def _status(
         optimum=None if world is None else belief.optimum(world, problem, decision, start, _place(optimum)),
         exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"]),
         why=method.why(state) if isinstance(method, Explains) else None,
-        next_action=_next(pending),
+        next_action="",
         warnings=tuple(warnings),
     )
 
@@ -251,10 +264,10 @@ def _place(predicted: Predicted | None) -> Floats | None:
     return None if predicted is None else predicted.decision
 
 
-def _next(pending: Deployment | None) -> str:
+def _next(pending: Deployment | None, labels: Labels) -> str:
     if pending is None:
         return "ask for the next decisions"
-    rows = "; ".join(row(one) for one in pending.decisions)
+    rows = "; ".join(row(one, labels.decisions, labels.decision_units) for one in pending.decisions)
     if not pending.approved:
         return f"approve or decline proposal {pending.id}: {rows}"
     return f"deploy {rows} and report {pending.samples} samples of each for deployment {pending.id}"

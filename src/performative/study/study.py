@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from performative.errors import AlreadyTold, SameProposalWarning, StudyError
+from performative.errors import AlreadyTold, HeldBack, SameProposalWarning, StudyError
 from performative.study import signing
 from performative.study.copies import copy
 from performative.study.deployments import Deployment, Replay, Told
 from performative.study.events import Canceled, Event, InForce, Limits, Noted, Signed, encoded
+from performative.study.labels import UNNAMED, Labels
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
 from performative.study.people import person, words
-from performative.study.samples import read, really_deployed
+from performative.study.samples import Samples, read, really_deployed
 from performative.study.session import Session, ending, withdrawn
 from performative.study.store import Store
 from performative.validation import MOST_SEED, whole
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from performative.reasons import Explanation
     from performative.study.amending import Amendment, Given
     from performative.study.limits import Given as Bounds
+    from performative.study.preview import Preview
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
 
@@ -82,11 +84,13 @@ class Study:
         spec: str | None = None,
         folder: str | None = None,
         approval: bool = False,
+        labels: Labels | None = None,
     ) -> Study:
         """Create a study `name` in the file at `path`, which is created if it does not exist.
 
         `spec` is the text that describes the method, if there is one, and `folder` is where the files that it names are; both
-        are kept with the study (see `study.spec`). With `approval`, `ask` returns proposals: see `approve`.
+        are kept with the study (see `study.spec`). With `approval`, `ask` returns proposals: see `approve`. `labels` name the
+        numbers of a decision and of a sample, so that tables given to `tell` are matched by name.
         """
         from performative.study.creation import first_event
         from performative.study.worker import Worker
@@ -97,7 +101,7 @@ class Study:
                 f"`name` must be a plain name, but got {name!r}; the order is Study.create(path, name, method)"
             )
         seed = whole("seed", seed, 0, MOST_SEED)
-        created, state = first_event(method, seed, spec, folder, approval)
+        created, state = first_event(method, seed, spec, folder, approval, UNNAMED if labels is None else labels)
         log = Log(Store.create(path, name, encoded(created), state))
         return cls(log, name, Worker(log, method))
 
@@ -141,6 +145,7 @@ class Study:
             spec=text,
             folder=described.folder,
             approval=described.approval,
+            labels=described.labels,
         )
 
     @one_at_a_time
@@ -169,6 +174,12 @@ class Study:
     def spec(self) -> str | None:
         """The TOML text that describes the method, if the study was created from one, or amended to one."""
         return self._session.log.current.spec
+
+    @property
+    @one_at_a_time
+    def labels(self) -> Labels:
+        """The names of the numbers of a decision and of a sample, with those that a first table gave, and their units."""
+        return self._session.log.current.labels.told(self._session.position.columns)
 
     @property
     def constraint_names(self) -> list[str]:
@@ -217,8 +228,20 @@ class Study:
                 return deployment
 
     @one_at_a_time
-    def tell(self, deployment: Deployment | int, samples: Any, deployed: ArrayLike | None = None) -> Told:
+    def tell(
+        self,
+        deployment: Deployment | int,
+        samples: Any,
+        deployed: ArrayLike | None = None,
+        *,
+        in_order: bool = False,
+        confirm: bool = False,
+    ) -> Told:
         """Report what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
+
+        Frames are matched by the names of their columns. If the study knows none yet, `in_order=True` says that the columns are
+        in the order of a sample, and their names are kept. Samples that cannot be right after the earlier ones are held back
+        (`HeldBack`) unless you `confirm` them.
 
         `deployed` says what was really deployed, (b, d) or (d,) for one decision, where it is not what was asked for: prices that
         were rounded for the shelf. The method learns from those. It happened, so decisions that violate a constraint are taken,
@@ -232,20 +255,48 @@ class Study:
             if not session.is_open(deployment) or not session.is_current():
                 session.refresh()
             target = session.deployment(deployment)
-            scalars = target.decisions.shape[1] == 1
-            known = session.position.columns or session.worker.columns
-            data, columns = read(samples, len(target.decisions), known, scalars)
+            given = self._read(target, samples, in_order)
             if not target.approved:
                 raise StudyError(
                     f"deployment {target.id} must be approved before it is reported, but is a proposal; `approve` or `decline` it"
                 )
             actual = None if deployed is None else really_deployed(deployed, target.decisions)
-            before = None if session.is_open(target) else session.told_before(target, data, actual)
+            before = None if session.is_open(target) else session.told_before(target, given.values, actual)
             if before is not None:
                 return before
-            told = session.tell(target, data, columns, actual)
+            doubts = session.doubts(target, given, actual)
+            if doubts and not confirm:
+                raise HeldBack(doubts)
+            told = session.tell(target, given.values, given.columns, actual, doubts)
             if told is not None:
                 return told
+
+    @one_at_a_time
+    def preview(
+        self,
+        deployment: Deployment | int,
+        samples: Any,
+        deployed: ArrayLike | None = None,
+        *,
+        in_order: bool = False,
+    ) -> Preview:
+        """What `tell` would take in: rows, the range and mean of every column beside those of the last report, and doubts."""
+        from performative.study.preview import preview
+
+        session = self._session
+        session.refresh()
+        target = session.deployment(deployment)
+        given = self._read(target, samples, in_order)
+        actual = None if deployed is None else really_deployed(deployed, target.decisions)
+        is_new = session.is_open(target) or session.log.outcome(target.id, session.position.retracted) is None
+        doubts = session.doubts(target, given, actual) if is_new else ()
+        return preview(target.id, given, self.labels, session.memory.reports, doubts)
+
+    def _read(self, deployment: Deployment, samples: Any, in_order: bool) -> Samples:
+        """The samples given for a deployment."""
+        count, dimension = deployment.decisions.shape
+        known = self.labels.data
+        return read(samples, count, None if known is None else list(known), dimension == 1, in_order)
 
     @one_at_a_time
     def approve(
@@ -497,7 +548,7 @@ class Study:
             )
         try:
             reported = functools.partial(log.reported, without=position.retracted)
-            self._shown = log.count, self._progress[1].status(state, position.pending, reported)
+            self._shown = log.count, self._progress[1].status(state, position.pending, reported, self.labels)
             return self._shown[1]
         except BaseException:  # what was read in part is read again
             self._progress = None
@@ -521,7 +572,7 @@ class Study:
         reported = Reported(log.dimension, log.all_names(), log.names_at)
         for one in self._session.reported():
             reported.add(one)
-        return reported.dataset(self.name, self.seed)
+        return reported.dataset(self.name, self.seed, self.labels)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The same as a row for each decision that was deployed."""
@@ -531,7 +582,7 @@ class Study:
             self._session.refresh()
             log = self._session.log
             reported = self._session.reported(before=log.count)
-        return records(self._one_by_one(reported), log.all_names(), log.names_at)
+        return records(self._one_by_one(reported), log.all_names(), log.names_at, self.labels)
 
     def _one_by_one(self, items: Iterator[T]) -> Iterator[T]:
         """The items, each read while no other thread works, so that nobody waits for a reader of the whole log."""

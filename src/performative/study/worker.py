@@ -67,12 +67,6 @@ class Worker:
         self._like: MethodState | None = None
 
     @property
-    def columns(self) -> list[str] | None:
-        """The names of the data's columns in the method's history, if they are known."""
-        past = getattr(getattr(self.method, "history", None), "columns", None)
-        return None if past is None else list(past)
-
-    @property
     @in_float64
     def state(self) -> MethodState:
         """The state after everything that was reported."""
