@@ -1,6 +1,8 @@
 """CSV files as people have them: names, separators, decimal signs, columns to leave out; and what is refused."""
 
 import gzip
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import performative as pf
 from performative.study.sheet import Sheet, normal, read_sheet, sheet_of
 
 
@@ -171,3 +174,62 @@ def test_any_text_is_read_or_refused(tmp_path_factory, text, sep, decimal):
         return
     assert sheet.values.shape == (len(sheet.lines), len(sheet.names))
     assert np.isfinite(sheet.values).all()
+
+
+PIECES = st.sampled_from(
+    [
+        *'a|b|1|2.5|,|;|\n|\r|\r\n|"|\x00|\ufeff|nan|1e400|_|-|é|é| |\t|a,b\n|1,2\n|a,b\n1,2\n'.encode().split(b"|"),
+        b"\xff",
+    ]
+)
+FILES = st.one_of(st.binary(max_size=40), st.lists(PIECES, max_size=12).map(b"".join))
+SIGNS = st.sampled_from(",;\t. '\"\n\r\0é")
+
+
+def require_numbers_or_refused(read):
+    """What is read is finite, or the error says why it is not read."""
+    try:
+        numbers, said = read(), "finite numbers"
+    except ValueError as error:
+        numbers, said = np.zeros((0, 0)), str(error)
+    assert np.isfinite(numbers).all()
+    assert said
+
+
+@given(content=FILES, sep=SIGNS, decimal=SIGNS, ignore=st.lists(st.sampled_from("ab"), max_size=2), usual=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_csv_file_holds_it_is_numbers_or_refused(content, sep, decimal, ignore, usual):
+    form = {} if usual else {"sep": sep, "decimal": decimal, "ignore": ignore}
+    packed = bytearray(gzip.compress(content, mtime=0))
+    packed[len(content) % len(packed)] ^= len(content) % 3  # some of them broken
+    with tempfile.TemporaryDirectory() as folder:
+        for name, written in (("a.csv", content), ("a.csv.gz", content), ("b.csv.gz", bytes(packed))):
+            path = Path(folder) / name
+            path.write_bytes(written)
+            require_numbers_or_refused(lambda path=path: read_sheet(path, **form).values)
+
+
+@given(FILES)
+@settings(max_examples=60, deadline=None)
+def test_whatever_a_csv_file_of_the_past_holds_it_is_numbers_or_refused(content):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "past.csv"
+        path.write_bytes(content)
+        require_numbers_or_refused(lambda: pf.Past.from_csv(path, decisions=["a"], data=["b"]).means)
+
+
+@pytest.mark.parametrize("content", [b'a,b\n1,"2\n', b'a,b\n1,"2"3\n'])
+def test_quotes_that_do_not_match_are_refused(tmp_path, content):
+    path = tmp_path / "observed.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"observed\.csv' must have the format that its name says, but reading failed"):
+        read_sheet(path)
+
+
+def test_a_compressed_file_that_is_broken_is_refused(tmp_path):
+    path = tmp_path / "observed.csv.gz"
+    packed = bytearray(gzip.compress(b"a,b\n1,2\n" * 50))
+    packed[12] ^= 255
+    path.write_bytes(packed)
+    with pytest.raises(ValueError, match="reading failed"):
+        read_sheet(path)
