@@ -86,7 +86,7 @@ def work(path: str, rounds: int, pipe: Any) -> None:
             edited = np.round(deployment.decisions, 1) if deployment.id % 2 else None
             deployment = study.approve(deployment, edited, by="soak")
             pipe.send(("approved", deployment.id))
-        study.tell(deployment, answer(deployment))
+        study.tell(deployment, answer(deployment), confirm=True)
         pipe.send(("told", deployment.id))
         if deployment.id % 5 == 0:
             study.retract(deployment, "a typo", by="soak")
@@ -156,7 +156,7 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as directory:
         never = pf.Study.create(Path(directory) / "never.db", "eu", method)
         for decisions, samples in counted:
-            never.tell(never.ask(), samples, deployed=decisions)
+            never.tell(never.ask(), samples, deployed=decisions, confirm=True)
         assert snapshot(never) == final, "another final state than that of a study that was never killed or corrected"
         never.close()
     done = {word: len(numbers) for word, numbers in acknowledged.items()}
@@ -190,7 +190,7 @@ def hammer(path: str, seconds: float, seed: int, ready: Any, results: Any) -> No
                 assert study.state.round >= deployment.round
                 counts["read"] += 1
             else:  # samples that nobody else tells, so that one of two tellers must lose
-                study.tell(deployment, noise.normal(size=(1, 1, 2)))
+                study.tell(deployment, noise.normal(size=(1, 1, 2)), confirm=True)
                 counts["told"] += 1
         except AlreadyTold:
             counts["refused"] += 1

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from described import SPEC
 from market import PROBLEM, answer, kinds, market_problem, run, stored
@@ -177,6 +178,34 @@ def test_described_stretches_are_replayed_and_others_open_them_without_a_method(
         with pytest.raises(ValueError, match="an amendment must change something"):
             study.amend(changed.replace('type = "revenue"', 'type = "revenue"\ncost = [0.5, 0.25] # the same'), "again")
         assert run(study, 7).verify() == (15, 6, 0)
+
+
+def test_names_outlast_an_amendment_unless_a_description_gives_others(path):
+    named = pf.study.Labels.of(["milk", "bread"], decision_units="EUR")
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM), seed=3, labels=named) as study:
+        deployment = study.ask()
+        frame = pd.DataFrame(answer(deployment)[0], columns=["milk", "bread"])
+        study.tell(deployment, frame, in_order=True)
+        study.amend(pf.repeated_gradient(market_problem(loss=dearer)), "costs rise")
+        assert study.labels == named._replace(data=("milk", "bread"))
+        deployment = study.ask()
+        study.tell(deployment, pd.DataFrame(answer(deployment)[0], columns=["milk", "bread"])[["bread", "milk"]])
+        *_, last = study.events()
+        np.testing.assert_array_equal(last.samples, answer(deployment))
+        upper = "upper = [4.0, 4.0]"
+        for key, columns in (("decisions", f'{upper}\ncolumns = ["bread", "milk"]'), ("data", upper)):
+            text = SPEC.replace(upper, columns) + ('[data]\ncolumns = ["bread", "milk"]\n' if key == "data" else "")
+            with pytest.raises(ValueError, match=rf"`{key}` must be in the order of the study, \['milk', 'bread'\]"):
+                study.amendment(text)
+        text = SPEC.replace(upper, f'{upper}\ncolumns = ["Milch", "Brot"]')
+        shown = study.amendment(text).differences
+        assert "labels.decisions: ['milk', 'bread'] -> ['Milch', 'Brot']" in shown
+        assert "labels.decision_units: ['EUR', 'EUR'] -> nothing" in shown
+        study.amend(text, "another country")
+        assert study.labels == pf.study.Labels.of(["Milch", "Brot"], ["milk", "bread"])
+    with pf.Study.open(path, "eu", readonly=True) as again:
+        assert again.labels.decisions == ("Milch", "Brot")
+        assert "theta_Milch" in next(again.records())
 
 
 def test_who_holds_the_old_method_is_told(study, path):

@@ -200,6 +200,30 @@ def test_another_process_remembers_the_same(path):
             study.tell(study.ask(), sold(5))
 
 
+def test_what_was_retracted_is_forgotten_and_what_was_deployed_remembered(path):
+    rows = np.random.default_rng(0).normal(4.0, 0.5, (2, 1, 20, 2))
+    method = pf.repeated_gradient(PROBLEM)
+    with pf.Study.create(path, "eu", method) as study, pf.Study.open(path, "eu", method) as other:
+        first = study.ask()
+        study.tell(first, rows[0], deployed=[1.25, 1.5])
+        second = study.ask()
+        for one in (study, other):
+            with pytest.raises(pf.HeldBack, match=f"the same numbers were reported for deployment {first.id}"):
+                one.tell(second, rows[0])
+            assert [report.decisions.tolist() for report in one._session.memory.reports] == [[[1.25, 1.5]]]
+        study.retract(first, "of another week")
+        assert other.preview(second, rows[0]).doubts == ()
+        study.tell(second, rows[0])
+        for one in (study, other):  # a deployment that was reported before can be doubted, too
+            doubts = one.preview(first, rows[0]).doubts
+            assert doubts == (f"the same numbers were reported for deployment {second.id}",)
+        other.tell(first, rows[1])
+        assert study.preview(study.ask(), rows[1]).doubts == (
+            f"the same numbers were reported for deployment {first.id}",
+        )
+        assert study.verify().told == 2
+
+
 def test_a_preview_shows_what_was_read_beside_the_last_report(path):
     with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM), labels=LABELS) as study:
         study.tell(study.ask(), sold(0))

@@ -156,8 +156,8 @@ STORED = {
         {
             "kind": "create", "at": 1.5, "seed": 7, "performative": "0.1.0", "jax": "0.4", "spec": "name = 1",
             "folder": None, "library": "abc",
-            "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]}, "approval": True,
-            "labels": WITHOUT_NAMES,
+            "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]},
+            "labels": WITHOUT_NAMES, "approval": True,
             "next": {"round": 4, "samples": 20, "draws": True},
         },
         ["method.step", "probed: decisions", "probed: samples 2", *NEXT],
@@ -192,8 +192,8 @@ STORED = {
         {
             "kind": "amend", "at": 4.5, "reason": "costs", "by": "Ada", "before": 0, "width": None, "columns": None, "told": 2,
             "performative": "0.1.0", "jax": "0.4", "spec": "name = 1", "folder": "shop", "library": "abc",
-            "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]}, "approval": True,
-            "labels": WITHOUT_NAMES,
+            "identity": {"method": "PrimalDual", "method.start": None, "constraints": ["cap"]},
+            "labels": WITHOUT_NAMES, "approval": True,
             "in force": {"method": 2}, "next": {"round": 4, "samples": 20, "draws": True},
         },
         [*SUMS, "method.step", "probed: decisions", "probed: samples 2", *NEXT],
