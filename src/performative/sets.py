@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program, is_installed_throughout
 from performative.numerics.pytrees import assign, pytree
 from performative.validation import bounds, finite_array, positive, read_only, vector, whole
 
@@ -68,6 +70,8 @@ class DecisionSet:
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         reach = self.radius if np.isfinite(self.radius) else 10.0
         points = directions * reach * np.linspace(0.0, 1.0, count)[:, None]
+        if is_installed_throughout(self):
+            return np.asarray(_all_projected(self, points))
         return np.stack([np.asarray(self.project(jnp.asarray(point))) for point in points])
 
     def of_dimension(self, dimension: int) -> Self:
@@ -79,6 +83,11 @@ class DecisionSet:
         if self.dimension != dimension:
             raise ValueError(f"the decision set has dimension {self.dimension}, but {dimension} is needed: {self}")
         return self
+
+
+@Program
+def _all_projected(decisions: DecisionSet, points: Array) -> Array:
+    return jax.vmap(decisions.project)(points)
 
 
 @pytree("dimension")
@@ -181,9 +190,12 @@ class Ball(DecisionSet):
 
     def declare(self, variable: Any) -> list[Any]:
         """As one second-order cone."""
+        offset = variable - (0.0 if self.center is None else self.center)
+        if hasattr(offset, "within"):  # rows, which state it without cvxpy
+            return [offset.within(self.size)]
         import cvxpy as cp
 
-        return [cp.norm(variable - (0.0 if self.center is None else self.center), 2) <= self.size]
+        return [cp.norm(offset, 2) <= self.size]
 
 
 @pytree("dimension")
@@ -362,16 +374,16 @@ class Product(DecisionSet):
             start = stop
 
 
-def polyhedral(decisions: DecisionSet) -> bool:
-    """Whether Θ is known to have flat sides alone, which `declare` then states without cvxpy.
+def declared_by_rows(decisions: DecisionSet) -> bool:
+    """Whether Θ is known to have sides that are flat, or those of balls, which `declare` states by rows, without cvxpy.
 
     >>> import performative as pf
-    >>> pf.sets.polyhedral(pf.Box([0.0], [1.0])), pf.sets.polyhedral(pf.Ball(1.0))
+    >>> pf.sets.declared_by_rows(pf.Box([0.0], [1.0])), pf.sets.declared_by_rows(pf.Simplex(3))
     (True, False)
     """
     if type(decisions) is Product:
-        return all(map(polyhedral, decisions.parts))
-    return type(decisions) in (Box, Budget, HalfSpace, Reals)
+        return all(map(declared_by_rows, decisions.parts))
+    return type(decisions) in (Ball, Box, Budget, HalfSpace, Reals)
 
 
 def separable(decisions: object) -> bool:

@@ -12,7 +12,7 @@ from performative.constraints import Function, Linear, Quadratic
 from performative.errors import SolverFailed
 from performative.solvers.conic import solve
 from performative.solvers.derivatives import linearized
-from performative.solvers.quadratic import ConeProgram, Polyhedron, programs
+from performative.solvers.quadratic import ConeProgram, Sides, programs, slack_program
 
 D = 3
 CAP = Linear([[1.0, 2.0, 1.0], [1.0, 0.0, -1.0]], [1.5, 0.2])
@@ -36,7 +36,7 @@ def model(seed):
 @pytest.mark.parametrize("name", SETS)
 def test_flat_sides_need_no_cvxpy_and_lead_to_the_same(name, constraints):
     problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), SETS[name], constraints, dimension=D)
-    assert isinstance(programs(problem), Polyhedron)
+    assert isinstance(programs(problem), Sides)
     cone = ConeProgram(problem)
     for seed in range(5):
         hessian, gradient = model(seed)
@@ -45,6 +45,24 @@ def test_flat_sides_need_no_cvxpy_and_lead_to_the_same(name, constraints):
         (x, lam), (y, mu) = programs(problem).minimize(*given), cone.minimize(*given)
         np.testing.assert_allclose(x, y, atol=1e-7)
         np.testing.assert_allclose(lam, mu, atol=1e-5)
+
+
+def test_the_largest_slack_in_a_ball_needs_no_cvxpy():
+    """An affine constraint is least where its slope leaves the ball."""
+    row = np.array([0.5, 1.0, -1.0])
+    for decisions, best in (
+        (pf.Ball(5.0), -5.0 * row / np.linalg.norm(row)),
+        (pf.Ball(2.0, [1.0, 0.0, 3.0]), np.array([1.0, 0.0, 3.0]) - 2.0 * row / np.linalg.norm(row)),
+        (pf.Product([pf.Box([0.0], [1.0]), pf.Ball(0.7)], [1, 2]), [0.0, *(-0.7 * row[1:] / np.linalg.norm(row[1:]))]),
+    ):
+        problem = pf.Problem(lambda theta, z: jnp.sum(theta * z), decisions, [Linear(row, 0.9)], dimension=D)
+        program = slack_program(problem)
+        assert program is not None
+        theta = np.asarray(problem.decisions.project(np.zeros(D)))
+        x, multipliers = program.least_of_largest(theta, *linearized(problem, theta), -1e6)
+        np.testing.assert_allclose(x, best, atol=1e-6)
+        np.testing.assert_allclose(multipliers, [1.0], atol=1e-9)
+    assert slack_program(pf.Problem(lambda theta, z: jnp.sum(theta * z), pf.Ball(5.0), [CURVED], dimension=D)) is None
 
 
 def test_curved_constraints_lead_to_what_cvxpy_finds():

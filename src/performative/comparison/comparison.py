@@ -24,9 +24,10 @@ from performative.environments.protocol import Environment, knows_risk
 from performative.errors import LocalOptimumWarning, NonFiniteWarning
 from performative.methods.protocol import require_method
 from performative.numerics.precision import precise
-from performative.numerics.randomness import new_key
+from performative.numerics.pytrees import as_node
 from performative.problem import Problem
 from performative.problems import Case
+from performative.simulation.engine import FIRST_ROUND
 from performative.simulation.processes import in_processes
 from performative.simulation.progress import ignore, progress_bar
 from performative.simulation.simulate import simulate
@@ -225,7 +226,7 @@ def _cost(method: Any, task: Task) -> tuple[int, int]:
     """How many deployments the warm-up takes, and each later round."""
     with precise():
         asked = rehearse(method, task.case.environment)
-        opens = int(method.init(new_key(0)).round) == 0
+        opens = int(FIRST_ROUND(as_node(method))) == 0
     size = 1 if task.samples is None else task.samples
     for _, wanted in asked:
         if wanted % size:

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from performative.environments.protocol import knows_risk, risk_of
+from performative.environments.protocol import KnownWorld, knows_risk, risk_of
 from performative.loading import load
 from performative.methods.confidence_bounds import confidence_bounds
 from performative.methods.least_squares import least_squares
@@ -30,8 +30,10 @@ from performative.methods.two_stage import two_stage
 from performative.methods.zeroth_order import one_point, two_point
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
+from performative.numerics.programs import Program
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
+from performative.problem import Problem
 from performative.problems import Case
 from performative.solvers.feasibility import require_feasible, require_inside
 from performative.truth.sampled import SampledRisk
@@ -104,10 +106,7 @@ def scale_of(case: Case, deployments: int, samples: int | None = None, start: Fl
     problem, best = case.problem, case.center
     points = np.asarray([*problem.decisions.spread(problem.d, 40), best])
     if knows_risk(case.environment):
-        risk = jax.jit(risk_of(problem, case.environment))
-        hessian = np.asarray(jax.jit(jax.hessian(risk))(jnp.asarray(best)))
-        # The gradient in the deployed decision, of each point on the data that each point brings.
-        slopes = jax.jit(jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None)))(points, points)
+        hessian, slopes = map(np.asarray, _bends(problem, as_node(case.environment), best, points))
     else:
         sampled = SampledRisk(problem, as_node(case.environment), new_key(0), jnp.ones(()), DRAWS)
         length = float(np.median(np.linalg.norm(points - best, axis=-1))) or 1.0
@@ -121,6 +120,13 @@ def scale_of(case: Case, deployments: int, samples: int | None = None, start: Fl
         start=start_of(case, start),
         samples=samples,
     )
+
+
+@Program
+def _bends(problem: Problem, environment: KnownWorld, best: Array, points: Array) -> tuple[Array, Array]:
+    """∇²PR at the optimum, and the gradient in the deployed decision, of each point on the data that each point brings."""
+    risk = risk_of(problem, environment)
+    return jax.hessian(risk)(best), jax.vmap(jax.vmap(jax.grad(risk, 1), (None, 0)), (0, None))(points, points)
 
 
 def _second_differences(risk: Callable[..., Array], at: Floats, step: float) -> Floats:

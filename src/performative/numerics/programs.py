@@ -394,6 +394,40 @@ def _is_library_made(tree: Any) -> bool:
     return own and all(map(_is_library_made, tree.children()))
 
 
+def is_installed_throughout(thing: Any) -> bool:
+    """Whether a pytree is made of numbers, and of classes and functions of this library and installed packages alone.
+
+    >>> from jax.tree_util import Partial
+    >>> is_installed_throughout([1.0, Partial(np.add, 2.0)]), is_installed_throughout(object())
+    (True, False)
+    """
+    leaves, tree = jax.tree.flatten(thing)
+    plain = all(isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float) for leaf in leaves)
+    return plain and _is_installed_throughout(tree)
+
+
+def _is_installed_throughout(part: Any) -> bool:
+    if isinstance(part, jax.tree_util.PyTreeDef):
+        node = part.node_data()
+        if node is None:
+            return True
+        kind, static = node
+        return is_installed(kind.__module__) and all(map(_is_installed_throughout, (static, *part.children())))
+    if isinstance(part, Whole):
+        return _is_installed_throughout(part.values)
+    if isinstance(part, tuple | list):
+        return all(map(_is_installed_throughout, part))
+    if isinstance(part, dict):
+        return all(map(_is_installed_throughout, part.values()))
+    if part is None or isinstance(part, str | bool | int | float | bytes):
+        return True
+    if isinstance(part, functools.partial):
+        return _is_installed_throughout((part.func, part.args, part.keywords))
+    home = part if hasattr(part, "__qualname__") or isinstance(part, np.ufunc) else type(part)
+    module = "numpy" if isinstance(part, np.ufunc) else home.__module__
+    return is_installed(module)
+
+
 @functools.cache
 def library() -> str:
     """The digest of this library's code."""

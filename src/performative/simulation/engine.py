@@ -36,9 +36,14 @@ WORLD = np.uint32(2**32 - 1)
 """What is folded into the key of a realization for the first state of its world; rounds fold in t + 1."""
 FEW = 10
 """The most realizations whose warm-up is computed at once."""
-OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
+OPTIONS: dict[str, str | bool] = {
+    "xla_cpu_experimental_ynn_fusion_type": "",
+    "xla_disable_hlo_passes": "tree_reduction_rewriter",
+}
 """Compiler options that pay here: XLA's library for reductions is made for large arrays, and would take most of the time of the
 short sums of a round."""
+QUICK: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": "0"}
+"""Compiler options for programs that run once or seldom: they compile in a third of the time, and run longer."""
 
 
 @pytree("values")
@@ -132,7 +137,7 @@ class Batch:
         self._world = Packed.of([world[variant] for variant in range(variants) for world in worlds])
         self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
         self._shape = (variants, len(worlds))
-        first = {name: int(_FIRST_ROUND(method)) for name, method in worlds[0][0].methods.items()}
+        first = {name: int(FIRST_ROUND(method)) for name, method in worlds[0][0].methods.items()}
         opening = tuple(name for name, round_ in first.items() if round_ == 0)
         self._planning = {name: method for name, method in worlds[0][0].methods.items() if methods.plans_ahead(method)}
         begun = self._planned(self._begun(opening), 0)
@@ -365,5 +370,5 @@ def _repeated(noise: Noise, copies: int) -> Noise:
     return jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, axis=-1), noise)
 
 
-_FIRST_ROUND, _BEGIN, _JOINED, _SNAPSHOT = Program(_first_round), Program(_begin), Program(_joined), Program(_snapshot)
-_ROUNDS, _PLAN = Program(_rounds, OPTIONS), Program(_plan, OPTIONS)
+FIRST_ROUND, _ROUNDS, _PLAN = Program(_first_round, QUICK), Program(_rounds, OPTIONS), Program(_plan, OPTIONS)
+_BEGIN, _JOINED, _SNAPSHOT = (Program(function, QUICK) for function in (_begin, _joined, _snapshot))

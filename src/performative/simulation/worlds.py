@@ -13,7 +13,8 @@ from jax import Array
 from performative.environments.answers import answer, initial_state, signature_of
 from performative.environments.host import HostWorld
 from performative.environments.protocol import Environment, check_fits, knows_risk
-from performative.methods.protocol import Method, MethodState, of_dimension, plans_ahead, require_method
+from performative.methods.protocol import Method, of_dimension, plans_ahead, require_method
+from performative.numerics.programs import Program, is_installed_throughout
 from performative.numerics.pytrees import as_node
 from performative.numerics.randomness import new_key
 from performative.numerics.reads import reads
@@ -197,37 +198,44 @@ def _check_optimum(optimum: Solution, problem: Problem) -> None:
 
 def rehearse(method: Method, environment: Environment, name: str = "the method") -> list[tuple[int, int]]:
     """How many decisions the first two rounds deploy, and for how many samples each; parts that do not fit are refused."""
-    asked = []
-    learn = method.learn if plans_ahead(method) else method.tell  # a plan takes long to trace, and changes no shapes
-
-    def two_rounds(key: Array) -> MethodState:
-        state, moved = method.init(key), initial_state(environment, key)
-        for t in range(2):  # a warm-up and a round
-            decisions, wanted = method.ask(state, key), method.wanted(state)
-            if decisions.ndim != 2 or decisions.shape[1] != method.problem.dimension:
-                raise ValueError(
-                    f"`ask` must return decisions (b, {method.problem.dimension}), but returned {decisions.shape}"
-                )
-            asked.append((int(decisions.shape[0]), int(wanted)))
-            samples = []
-            for decision in decisions:
-                drawn, moved = answer(environment, key, decision, wanted, t, moved)
-                if drawn.ndim != 2 or drawn.shape[0] != wanted:
-                    raise ValueError(
-                        "`environment.sample(key, theta, n)` must return samples (n, k), "
-                        f"but returned {drawn.shape} for n={wanted}; n rows, one for each sample"
-                    )
-                samples.append(drawn)
-            state = learn(state, decisions, jnp.stack(samples))
-        return state
-
     with unchanged({name: method, "the environment": environment}):
         if is_own(environment) or isinstance(environment, HostWorld):
             _draw_by_hand(method, environment)
-        jax.eval_shape(two_rounds, new_key(0))
+        if is_installed_throughout((method, environment)):  # known from an earlier process, perhaps
+            samples = _TWO_ROUNDS.shapes(method, environment)
+        else:
+            samples = jax.eval_shape(lambda: _two_rounds(method, environment))
     if isinstance(environment, HostWorld):
         environment.release()
-    return asked
+    return [(int(drawn.shape[0]), int(drawn.shape[1])) for drawn in samples]
+
+
+def _two_rounds(method: Method, environment: Environment) -> list[Array]:
+    """The samples (b, n, k) of a warm-up and a round."""
+    key, rounds = new_key(0), []
+    learn = method.learn if plans_ahead(method) else method.tell  # a plan takes long to trace, and changes no shapes
+    state, moved = method.init(key), initial_state(environment, key)
+    for t in range(2):
+        decisions, wanted = method.ask(state, key), method.wanted(state)
+        if decisions.ndim != 2 or decisions.shape[1] != method.problem.dimension:
+            raise ValueError(
+                f"`ask` must return decisions (b, {method.problem.dimension}), but returned {decisions.shape}"
+            )
+        samples = []
+        for decision in decisions:
+            drawn, moved = answer(environment, key, decision, wanted, t, moved)
+            if drawn.ndim != 2 or drawn.shape[0] != wanted:
+                raise ValueError(
+                    "`environment.sample(key, theta, n)` must return samples (n, k), "
+                    f"but returned {drawn.shape} for n={wanted}; n rows, one for each sample"
+                )
+            samples.append(drawn)
+        rounds.append(jnp.stack(samples))
+        state = learn(state, decisions, rounds[-1])
+    return rounds
+
+
+_TWO_ROUNDS = Program(_two_rounds)
 
 
 def _draw_by_hand(method: Method, environment: Environment) -> None:

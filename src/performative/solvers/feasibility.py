@@ -15,7 +15,7 @@ from performative.problem import Problem
 from performative.solvers.conic import solve, undeclared
 from performative.solvers.convexity import convex_constraint
 from performative.solvers.derivatives import constraint_curvature, constraint_values_at, linearized, projected
-from performative.solvers.quadratic import Polyhedron, programs
+from performative.solvers.quadratic import slack_program
 from performative.validation import vector
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _slack_from(problem: Problem, theta: Floats, convex: bool, units: Floats, wi
     bent = bool(np.any(mark))
     g, jacobian = linearized(problem, theta)
     level = float(np.max(g / units))
-    if within is None and not bent and isinstance(flat := programs(problem), Polyhedron):
+    if within is None and not bent and (flat := slack_program(problem)) is not None:
         x, duals = flat.least_of_largest(theta, g / units, jacobian / units[:, None], LOWEST)
         target = projected(problem, x)
         reached = float(np.max(constraint_values_at(problem, target) / units))

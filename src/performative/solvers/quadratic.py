@@ -2,7 +2,7 @@
 
 cvxpy takes far longer to put a small program into Clarabel's form than Clarabel takes to solve it. So it does that once for Θ and
 for the constraints with a convex form; the other constraints are linear rows, and the objective is two arrays. Where all sides
-are flat, cvxpy is not needed at all.
+are flat, cvxpy is not needed at all; with balls, it is not needed for the largest slack.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import types
 import warnings
 import weakref
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,18 +22,26 @@ from performative.constraints import Linear
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
 from performative.problem import Problem
-from performative.sets import polyhedral
+from performative.sets import declared_by_rows
 from performative.solvers.conic import TIGHT, UNSCALED
 
-_known: weakref.WeakKeyDictionary[Problem, Polyhedron | ConeProgram] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Problem, Sides | ConeProgram] = weakref.WeakKeyDictionary()
 
 
-def programs(problem: Problem) -> Polyhedron | ConeProgram:
+def programs(problem: Problem) -> Sides | ConeProgram:
     """Those of a problem, put together when they are first asked for."""
     if problem not in _known:
         flat = all(type(item) is Linear or not item.has_convex_form for item in problem.constraints)
-        _known[problem] = Polyhedron(problem) if flat and polyhedral(problem.decisions) else ConeProgram(problem)
+        sides = Sides(problem) if flat and declared_by_rows(problem.decisions) else None
+        # cvxpy's form of a ball is the one whose accuracy is known.
+        _known[problem] = ConeProgram(problem) if sides is None or sides.has_balls else sides
     return _known[problem]
+
+
+def slack_program(problem: Problem) -> Sides | None:
+    """What finds the largest slack without cvxpy; None if that is needed."""
+    flat = all(type(item) is Linear for item in problem.constraints)
+    return Sides(problem) if flat and declared_by_rows(problem.decisions) else None
 
 
 class Rows:
@@ -64,23 +73,43 @@ class Rows:
     def __ge__(self, bound: Floats) -> Rows:
         return Rows(-self.matrix, np.asarray(bound) - self.constant)
 
+    def within(self, size: Floats) -> Round:
+        """‖Mx + c‖₂ ≤ size."""
+        return Round(self.matrix, self.constant, float(size))
 
-class Polyhedron:
-    """Θ and the constraints of a problem as Mx + c ≤ 0; constraints that are not affine are linearized."""
+
+class Round(NamedTuple):
+    """‖Mx + c‖₂ ≤ size."""
+
+    matrix: Floats
+    constant: Floats
+    size: float
+
+
+class Sides:
+    """Θ and the constraints of a problem as Mx + c ≤ 0, and as balls; constraints that are not affine are linearized."""
 
     def __init__(self, problem: Problem) -> None:
         x = Rows(np.eye(problem.d), np.zeros(problem.d))
-        sides = problem.decisions.declare(x)
+        declared = problem.decisions.declare(x)
+        self._round = [side for side in declared if isinstance(side, Round)]
+        sides = [side for side in declared if not isinstance(side, Round)]
         self._matrix = np.concatenate([np.zeros((0, problem.d)), *(np.atleast_2d(side.matrix) for side in sides)])
         self._constant = np.concatenate([np.zeros(0), *(np.atleast_1d(side.constant) for side in sides)])
+
+    @property
+    def has_balls(self) -> bool:
+        """Whether some sides are not flat."""
+        return bool(self._round)
 
     def minimize(
         self, theta: Floats, hessian: Floats, gradient: Floats, g: Floats, jacobian: Floats
     ) -> tuple[Floats, Floats]:
         """See `ConeProgram.minimize`."""
         rows = np.concatenate([self._matrix, jacobian])
-        move, duals = flat_minimum(hessian, gradient, rows, np.concatenate([self._matrix @ theta + self._constant, g]))
-        return theta + move, duals[len(self._matrix) :]
+        constant = np.concatenate([self._matrix @ theta + self._constant, g])
+        move, duals = quadratic_minimum(hessian, gradient, rows, constant, self._balls(theta))
+        return theta + move, duals[len(self._matrix) : len(rows)]
 
     def least_of_largest(self, theta: Floats, g: Floats, jacobian: Floats, lowest: float) -> tuple[Floats, Floats]:
         """The decision that minimizes max g, or one where it is at most `lowest`, and the multipliers; g is affine."""
@@ -90,16 +119,30 @@ class Polyhedron:
         rows[-m - 1 :, d] = -1.0
         slope = np.append(np.zeros(d), 1.0)
         constant = np.concatenate([self._matrix @ theta + self._constant, g, [lowest]])
-        move, duals = flat_minimum(np.zeros((d + 1, d + 1)), slope, rows, constant)
-        return theta + move[:d], duals[-m - 1 : -1]
+        balls = [ball._replace(matrix=np.pad(ball.matrix, ((0, 0), (0, 1)))) for ball in self._balls(theta)]
+        move, duals = quadratic_minimum(np.zeros((d + 1, d + 1)), slope, rows, constant, balls)
+        return theta + move[:d], duals[len(rows) - m - 1 : len(rows) - 1]
+
+    def _balls(self, theta: Floats) -> list[Round]:
+        """Of the way from θ."""
+        return [ball._replace(constant=ball.matrix @ theta + ball.constant) for ball in self._round]
 
 
-def flat_minimum(hessian: Floats, gradient: Floats, rows: Floats, constant: Floats) -> tuple[Floats, Floats]:
-    """The minimizer u of ½uᵀHu + ⟨gradient, u⟩ with rows·u + constant ≤ 0, and the multipliers, or `SolverFailed`."""
+def quadratic_minimum(
+    hessian: Floats, gradient: Floats, rows: Floats, constant: Floats, balls: Sequence[Round] = ()
+) -> tuple[Floats, Floats]:
+    """The minimizer u of ½uᵀHu + ⟨gradient, u⟩ with rows·u + constant ≤ 0 in all balls, and the multipliers, or `SolverFailed`.
+
+    The multipliers of the rows come first.
+    """
     import clarabel
 
-    quadratic, sides = _Sparse.of(np.triu(hessian)), _Sparse.of(rows)
     cones = [clarabel.NonnegativeConeT(len(rows))] if len(rows) else []
+    cones += [clarabel.SecondOrderConeT(1 + len(ball.matrix)) for ball in balls]
+    for ball in balls:  # the size and Mu + c lie in the cone
+        rows = np.concatenate([rows, np.zeros((1, rows.shape[1])), -ball.matrix])
+        constant = np.concatenate([constant, [-ball.size], -ball.constant])
+    quadratic, sides = _Sparse.of(np.triu(hessian)), _Sparse.of(rows)
     for options in (TIGHT, TIGHT | UNSCALED):
         settings = clarabel.DefaultSettings()
         settings.verbose = False

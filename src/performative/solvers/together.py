@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from performative.errors import SolverFailed
 from performative.numerics.arrays import Floats
-from performative.solvers.quadratic import flat_minimum
+from performative.solvers.quadratic import quadratic_minimum
 
 STEPS, HALVINGS = 50, 20
 CLOSE = 1e-9
@@ -108,7 +108,9 @@ def _step(here: _Points, bent: Floats, lane: int) -> tuple[Floats, Floats]:
     """The step of one of the points, and the multipliers of c."""
     u, _, slope, c, steep = (part[lane] for part in here)
     eye = np.eye(len(u))
-    move, duals = flat_minimum(bent[lane], slope, np.concatenate([steep, eye, -eye]), np.concatenate([c, u - 1.0, -u]))
+    move, duals = quadratic_minimum(
+        bent[lane], slope, np.concatenate([steep, eye, -eye]), np.concatenate([c, u - 1.0, -u])
+    )
     return move, duals[: len(c)]
 
 

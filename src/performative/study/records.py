@@ -37,7 +37,7 @@ def _rows(names: tuple[str, ...], dtypes: tuple[np.dtype[Any], ...], shapes: tup
 class _Part(NamedTuple):
     """An array of a record: its type and shape, and where its `size` numbers begin behind the header."""
 
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
     size: int
     place: int

@@ -13,6 +13,7 @@ from jax import Array
 from performative.environments.protocol import KnownWorld, risk_of
 from performative.methods.protocol import MethodState
 from performative.numerics.expectations import QuadraticForm
+from performative.numerics.programs import Program
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.solvers.kkt import Solution
@@ -73,7 +74,8 @@ class Truth:
     @staticmethod
     def known(problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None = None) -> Truth:
         """The truth about a problem in a world that knows it; `steps` is the size of its quadrature grid, if not the default."""
-        return Truth(problem, _excess(problem, environment, bare(optimum), steps), optimum)
+        form = _excess_form(problem, environment, bare(optimum), steps=steps)
+        return Truth(problem, form or _excess(problem, environment, bare(optimum), steps), optimum)
 
     def excess_at(self, theta: Array, t: Array, key: Array, index: int = 0) -> tuple[Array, Array | None]:
         """The excess risk of θ in round t and, where it is sampled, the square of its standard error.
@@ -97,12 +99,18 @@ class Truth:
         return self.excess(theta, self.track.at(t), t)
 
 
+@Program
+def _excess_form(
+    problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None
+) -> QuadraticForm | None:
+    """The excess risk as a quadratic form, if it is one."""
+    form = QuadraticForm.of(risk_of(problem, environment, steps), optimum.decision)
+    return None if form is None else changed(form, value=jnp.zeros(()))
+
+
 @functools.partial(jax.jit, static_argnames="steps")
-def _excess(problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None) -> Excess | QuadraticForm:
+def _excess(problem: Problem, environment: KnownWorld, optimum: Solution, steps: int | None) -> Excess:
     risk = risk_of(problem, environment, steps)
-    form = QuadraticForm.of(risk, optimum.decision)
-    if form is not None:
-        return changed(form, value=jnp.zeros(()))
     return Excess(risk, risk(optimum.decision))
 
 

@@ -24,7 +24,13 @@ def constants(x):
     chosen = jnp.where(flags, jnp.zeros(5), FIXED[0])
     case = lax.select_n(np.int32(2), *(jnp.full(3, value) for value in (1, 2, 3)))
     spread = jnp.broadcast_to(chosen.reshape(5, 1), (5, 2)), lax.broadcasted_iota(jnp.int32, (2, 3), 0)
-    return jnp.sum(x), rows, words, flags, chosen, case, spread
+    apart = FIXED - lax.transpose(FIXED + 1.0, (1, 0))
+    ratio = lax.div(-apart, lax.expand_dims(FIXED[0], (0,)) + jnp.zeros((5, 5)))
+    tiny = lax.mul(ratio, np.float64(1e-308)), lax.div(np.ones(2), np.array([0.0, -np.inf]))
+    sides = [compare(apart, ratio) for compare in (lax.lt, lax.le, lax.gt, lax.ge, lax.eq, lax.ne)]
+    split = lax.split(ratio, (2, 3)), lax.squeeze(ratio[:1], (0,)), lax.is_finite(ratio)
+    whole = jnp.asarray([1, 2**62 + 1, -3]).astype(float), -jnp.arange(3), jnp.arange(4) - 7
+    return jnp.sum(x), rows, words, flags, chosen, case, spread, ratio, tiny, sides, split, whole
 
 
 def test_constants_by_numpy_have_the_bits_of_compiled_ones(monkeypatch):

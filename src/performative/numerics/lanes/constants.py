@@ -15,20 +15,36 @@ from numpy.typing import NDArray
 
 
 def is_plain(equation: core.JaxprEqn) -> bool:
-    """Whether NumPy gives the same bits: the equation moves numbers, or computes with integers."""
-    name = equation.primitive.name
+    """Whether NumPy gives the same bits: the equation moves numbers, computes with integers, or rounds once."""
+    name, inputs, outputs = (
+        equation.primitive.name,
+        *({_dtype(atom) for atom in atoms} for atoms in (equation.invars, equation.outvars)),
+    )
     if name not in _PLAIN:
         return False
-    kinds = {_dtype(atom) for atom in (*equation.invars, *equation.outvars)}
-    whole = all(jnp.issubdtype(kind, jnp.integer) or jnp.issubdtype(kind, jnp.bool_) for kind in kinds)
-    return whole or (name in _MOVES and kinds <= {np.dtype(bool), np.dtype(np.float64)})
+    kinds = inputs | outputs
+    if all(jnp.issubdtype(kind, jnp.integer) or jnp.issubdtype(kind, jnp.bool_) for kind in kinds):
+        return name not in _FLOATS
+    if name == "convert_element_type":
+        return outputs == {np.dtype(np.float64)}
+    return name in _EXACT and kinds <= {np.dtype(bool), np.dtype(np.float64)}
 
 
-def by_numpy(equation: core.JaxprEqn, arrays: Sequence[ArrayLike]) -> Array:
-    """The result of an equation between constants. Compiled, each would take a megabyte or two, and there are many."""
-    operands = [np.asarray(array, _dtype(atom)) for array, atom in zip(arrays, equation.invars, strict=True)]
-    with np.errstate(over="ignore"), jax.ensure_compile_time_eval():
-        return jax.device_put(_PLAIN[equation.primitive.name](*operands, **equation.params))
+def by_numpy(equation: core.JaxprEqn, arrays: Sequence[ArrayLike]) -> list[Array]:
+    """The results of an equation between constants. Compiled, each would take a megabyte or two, and there are many."""
+    name = equation.primitive.name
+    settle = np.asarray if name in _MOVES else _flushed
+    operands = [settle(np.asarray(array, _dtype(atom))) for array, atom in zip(arrays, equation.invars, strict=True)]
+    with np.errstate(all="ignore"), jax.ensure_compile_time_eval():
+        found = _PLAIN[name](*operands, **equation.params)
+        return [jax.device_put(settle(one)) for one in (found if equation.primitive.multiple_results else [found])]
+
+
+def _flushed(array: NDArray[Any]) -> NDArray[Any]:
+    """Numbers next to 0 as 0, which compiled programs take them for and make of them."""
+    if array.dtype != np.float64:
+        return array
+    return np.where(np.abs(array) < np.finfo(np.float64).tiny, np.copysign(0.0, array), array)
 
 
 def _dtype(atom: core.Var | core.Literal) -> np.dtype[Any]:
@@ -47,14 +63,33 @@ def _counted(dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int, **_: 
     return _placed(np.arange(shape[dimension], dtype=dtype), shape, (dimension,))
 
 
-_MOVES = {"broadcast_in_dim", "concatenate", "reshape", "select_n"}
+def _parts(array: NDArray[Any], sizes: tuple[int, ...], axis: int) -> list[NDArray[Any]]:
+    return np.split(array, np.cumsum(sizes)[:-1], axis)
+
+
+_FLOATS = {"div", "is_finite"}
+_MOVES = {"broadcast_in_dim", "concatenate", "neg", "reshape", "select_n", "split", "squeeze", "transpose"}
+_EXACT = {"add", "eq", "ge", "gt", "le", "lt", "mul", "ne", "sub"} | _FLOATS | _MOVES
 _PLAIN: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "broadcast_in_dim": _placed,
     "concatenate": lambda *arrays, dimension: np.concatenate(arrays, dimension),
     "convert_element_type": lambda array, new_dtype, **_: array.astype(new_dtype),
+    "div": lambda one, other, **_: one / other,
+    "eq": lambda one, other, **_: one == other,
+    "ge": lambda one, other, **_: one >= other,
+    "gt": lambda one, other, **_: one > other,
     "iota": _counted,
+    "is_finite": lambda array, **_: np.isfinite(array),
+    "le": lambda one, other, **_: one <= other,
+    "lt": lambda one, other, **_: one < other,
     "mul": lambda one, other, **_: one * other,
+    "ne": lambda one, other, **_: one != other,
+    "neg": lambda array, **_: -array,
     "reshape": lambda array, new_sizes, **_: array.reshape(new_sizes),
     "select_n": lambda which, *cases: np.choose(which.astype(int), cases, mode="clip"),
+    "split": _parts,
+    "squeeze": lambda array, dimensions: np.squeeze(array, dimensions),
+    "sub": lambda one, other, **_: one - other,
+    "transpose": lambda array, permutation: np.transpose(array, permutation),
 }

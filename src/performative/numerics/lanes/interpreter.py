@@ -90,7 +90,7 @@ def _apply(equation: core.JaxprEqn, operands: list[Value], lanes: int) -> list[V
         # What depends only on constants is computed now, so that indices are concrete numbers below.
         concrete = not any(isinstance(array, jax.core.Tracer) for array in arrays)
         if concrete and is_plain(equation):
-            return [(by_numpy(equation, arrays), False)]
+            return [(output, False) for output in by_numpy(equation, arrays)]
         with jax.ensure_compile_time_eval() if concrete else contextlib.nullcontext():
             outputs = primitive.bind(*arrays, **params)
         return [(output, False) for output in (outputs if primitive.multiple_results else [outputs])]
