@@ -1,4 +1,4 @@
-"""Studies under fire: kills at random moments, and many processes at once: `python -m benchmarks.soak`.
+"""Studies under fire: kills at random moments, also of corrections, and many processes at once: `python -m benchmarks.soak`.
 
 The workers are processes of their own, made by a server that has imported the library and nothing else.
 """
@@ -31,10 +31,22 @@ def revenue(prices: Any, demand: Any) -> Any:
     return -jnp.sum(prices * demand)
 
 
-def simple() -> Any:
+CAPS = (4.0, 3.5)
+"""The caps that amendments go back and forth between."""
+
+
+def simple(cap: float = CAPS[0]) -> Any:
     """A method that is compiled quickly and asks at random."""
-    problem = pf.Problem(revenue, pf.Box([0.0, 0.0], [5.0, 5.0]), [pf.constraints.Linear([1.0, 1.0], 4.0, name="cap")])
-    return pf.one_point(problem, exploration=0.1)
+    problem = pf.Problem(revenue, pf.Box([0.0, 0.0], [5.0, 5.0]), [pf.constraints.Linear([1.0, 1.0], cap, name="cap")])
+    return pf.one_point(problem, exploration=0.1, start=[1.0, 1.0])
+
+
+def opened(path: str | Path) -> pf.Study:
+    """The study with whichever cap it has now."""
+    try:
+        return pf.Study.open(path, "eu", simple(CAPS[0]))
+    except pf.OtherMethod:
+        return pf.Study.open(path, "eu", simple(CAPS[1]))
 
 
 def answer(deployment: pf.Deployment) -> Any:
@@ -59,11 +71,10 @@ def snapshot(study: pf.Study) -> bytes:
 
 
 def work(path: str, rounds: int, pipe: Any) -> None:
-    """Open or create the study and continue it; report what was acknowledged."""
+    """Open or create the study and continue it, with corrections now and then; report what was acknowledged."""
     pipe.send(("began", 0))
-    method = simple()
     begun = Path(path).exists() and "eu" in pf.Study.names(path)
-    study = pf.Study.open(path, "eu", method) if begun else pf.Study.create(path, "eu", method)
+    study = opened(path) if begun else pf.Study.create(path, "eu", simple(), approval=True)
     pipe.send(("opened", 0))
     while True:
         deployment = study.ask()
@@ -71,16 +82,28 @@ def work(path: str, rounds: int, pipe: Any) -> None:
         if deployment.round > rounds:
             pipe.send(("done", 0))
             return
-        study.tell(deployment, answer(deployment))
+        if not deployment.approved:
+            edited = np.round(deployment.decisions, 1) if deployment.id % 2 else None
+            deployment = study.approve(deployment, edited, by="soak")
+            pipe.send(("approved", deployment.id))
+        study.tell(deployment, answer(deployment), confirm=True)
         pipe.send(("told", deployment.id))
+        if deployment.id % 5 == 0:
+            study.retract(deployment, "a typo", by="soak")
+            pipe.send(("retracted", deployment.id))
+        if deployment.id % 7 == 0:
+            cap = study.method.problem.constraints[0].bound
+            study.amend(simple(CAPS[1] if float(cap[0]) == CAPS[0] else CAPS[0]), "another cap", by="soak")
+            pipe.send(("amended", study.count - 1))
 
 
 def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]:
     """Kill workers `kills` times on the way to `rounds` rounds (more are run if need be); what was acknowledged is checked."""
     chance = random.Random(seed)
     server = context()
-    acknowledged: dict[str, set[int]] = {"asked": set(), "told": set()}
-    during = {"opening": 0, "ask or tell": 0}
+    kinds = {"asked": "ask", "approved": "approve", "told": "tell", "retracted": "retract", "amended": "amend"}
+    acknowledged: dict[str, set[int]] = {word: set() for word in kinds}
+    during = {"opening": 0, "at work": 0}
     for kill in range(kills + 1):
         receiver, sender = server.Pipe(duplex=False)
         worker = server.Process(target=work, args=(str(path), 10**9 if kill < kills else rounds, sender))
@@ -104,12 +127,12 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
             if not last and deadline == float("inf"):
                 if word == "began" and opening:
                     deadline = time.monotonic() + chance.random() * 0.4
-                elif word == "told":
+                elif word in ("told", "approved", "retracted", "amended"):
                     deadline = time.monotonic() + chance.random() * 0.05
             stage = word
         if not last:
             assert worker.pid is not None
-            during["opening" if stage in ("", "began") else "ask or tell"] += 1
+            during["opening" if stage in ("", "began") else "at work"] += 1
             os.kill(worker.pid, signal.SIGKILL)
             with contextlib.suppress(EOFError):
                 while receiver.poll(0.05):  # acknowledged before it died
@@ -118,26 +141,26 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
                         acknowledged[word].add(number)
         worker.join()
         receiver.close()
-    with pf.Study.open(path, "eu", simple()) as study:
+    with opened(path) as study:
         replay = study.verify()
-        asks, tells = [], []
+        logged: dict[str, list[int]] = {kind: [] for kind in kinds.values()}
         for event in study.events():
-            if isinstance(event, Asked):
-                asks.append(event.number)
-            elif isinstance(event, Observed):
-                tells.append(event.deployment)
-        final = snapshot(study)
-        reached = int(study.state.round)
-    assert len(set(tells)) == len(tells), "an event twice"
-    assert acknowledged["told"] <= set(tells), "an acknowledged tell lost"
-    assert acknowledged["asked"] <= set(asks), "an acknowledged ask lost"
+            if event.kind in logged:
+                logged[event.kind].append(getattr(event, "deployment", event.number))
+        final, method = snapshot(study), study.method
+        counted = [(one.decisions, one.observed.samples) for one in study._session.reported()]
+    for word, kind in kinds.items():
+        assert len(set(logged[kind])) == len(logged[kind]), f"{kind} twice"
+        assert acknowledged[word] <= set(logged[kind]), f"an acknowledged {kind} lost"
+    assert replay.told == len(counted) == len(logged["tell"]) - len(logged["retract"])
     with tempfile.TemporaryDirectory() as directory:
-        never = pf.Study.create(Path(directory) / "never.db", "eu", simple())
-        while (deployment := never.ask()).round < reached:
-            never.tell(deployment, answer(deployment))
-        assert snapshot(never) == final, "another final state than that of a study that was never killed"
+        never = pf.Study.create(Path(directory) / "never.db", "eu", method)
+        for decisions, samples in counted:
+            never.tell(never.ask(), samples, deployed=decisions, confirm=True)
+        assert snapshot(never) == final, "another final state than that of a study that was never killed or corrected"
         never.close()
-    return {"kills": kills, "told": replay.told, "acknowledged": len(acknowledged["told"]), **during}
+    done = {word: len(numbers) for word, numbers in acknowledged.items()}
+    return {"kills": kills, "reports": replay.told, "acknowledged": done["told"], **done, **during}
 
 
 # Many processes at once.
@@ -167,7 +190,7 @@ def hammer(path: str, seconds: float, seed: int, ready: Any, results: Any) -> No
                 assert study.state.round >= deployment.round
                 counts["read"] += 1
             else:  # samples that nobody else tells, so that one of two tellers must lose
-                study.tell(deployment, noise.normal(size=(1, 1, 2)))
+                study.tell(deployment, noise.normal(size=(1, 1, 2)), confirm=True)
                 counts["told"] += 1
         except AlreadyTold:
             counts["refused"] += 1

@@ -41,6 +41,9 @@ name = "mean price"
 type = "revenue"
 cost = [0.8, 1.0, 1.2]
 
+[data]
+columns = ["a", "b", "c"]
+
 [method]
 type = "safe_apda"
 start = [2.0, 2.0, 2.0]
@@ -92,7 +95,7 @@ def commands(directory: Path, cache: Path) -> Iterator[Row]:
         rows = directory / "told.csv"
         np.savetxt(rows, demand(deployment.decisions, random)[0], delimiter=",", header="a,b,c", comments="")
         where = "--store", str(store)
-        spent = command("study", "tell", str(rows), *where, "--deployment", str(deployment.id), cache=cache)()
+        spent = command("study", "tell", "--yes", str(rows), *where, "--deployment", str(deployment.id), cache=cache)()
         command("study", "ask", *where, cache=cache)()
         return spent
 

@@ -168,6 +168,28 @@ class InfeasibleStartWarning(UserWarning):
     """
 
 
+class SameProposalWarning(UserWarning):
+    """A proposal was declined, but the next one will be the same: the method draws nothing, and nothing else was asked of it.
+
+    >>> import tempfile, warnings, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with pf.Study.create(f"{folder}/studies.db", "prices", method, approval=True) as study:
+    ...         with warnings.catch_warnings(record=True, action="always") as caught:
+    ...             study.decline(study.ask(), "too cheap")
+    ...         study.decline(study.ask(), "too cheap", lower=[1.0])
+    ...         print(caught[0].category.__name__, study.ask().decisions.round(3).tolist())
+    SameProposalWarning [[1.0]]
+    """
+
+    def __init__(self, deployment: int) -> None:
+        super().__init__(
+            f"the next proposal will be the same as {deployment}, since the method draws nothing at random: approve other "
+            "decisions in its place, decline it with bounds, `lower` or `upper`, or amend the study"
+        )
+
+
 class DistantHistoryWarning(UserWarning):
     """All past decisions are farther from Θ than Θ is wide: they may be in other units, and say little of decisions in Θ.
 
@@ -290,7 +312,8 @@ class OtherMethod(StudyError):
         self.differences = differences
         listed = "\n".join(f"  {line}" for line in differences)
         super().__init__(
-            f"study {name!r} must be opened with the problem and method it was created with, but these differ:\n{listed}"
+            f"study {name!r} must be opened with the problem and method it was created with, or amended to last, but these "
+            f"differ:\n{listed}"
         )
 
 
@@ -309,6 +332,31 @@ class AlreadyTold(StudyError):
     ...         print(study.history().data.values)
     [[[3.]]]
     """
+
+
+class HeldBack(StudyError):
+    """Samples cannot be right, or so it seems; `reasons` say why. Nothing was told; `confirm=True` tells them all the same.
+
+    >>> import tempfile, numpy as np, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> sold = np.array([[[3.0], [4.0], [2.0], [5.0]]])
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     told = study.tell(study.ask(), sold)
+    ...     try:
+    ...         told = study.tell(study.ask(), np.where(sold == 2.0, 2e9, sold))
+    ...     except pf.HeldBack as error:
+    ...         print(error.reasons[0])
+    number 0: 2e+09 in sample 2 is unlike the others: about 4.5 was expected, and 98 % of earlier ones lay between 2.03 and 4.97
+    """
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        self.reasons = reasons
+        listed = "\n".join(f"  {reason}" for reason in reasons)
+        super().__init__(
+            f"the samples seem to be wrong, and were not told:\n{listed}\n"
+            "if they are right, tell them with confirm=True (--confirm)"
+        )
 
 
 class NotReproduced(StudyError):

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from numbers import Real
@@ -153,7 +154,7 @@ def naming(file: IO[bytes]) -> Iterator[None]:
     """Add the file's name to what a library raises about a broken file."""
     try:
         yield
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, csv.Error, zlib.error) as error:
         raise ValueError(
             f"{file.name!r} must have the format that its name says, but reading failed: {error}"
         ) from error

@@ -42,7 +42,7 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert "ask for the next decisions" in run("status", *store)
     assert "Missing option '--deployment'" in run("tell", "spec.toml", *store, code=2)
     Path("observed.csv").write_text("a,b\n1,2\n")
-    assert "there is no event 1" in run("tell", "observed.csv", "--deployment", 1, *store, code=1)
+    assert "there is no event 1" in run("tell", "--yes", "observed.csv", "--deployment", 1, *store, code=1)
     asked = json.loads(run("ask", "--json", *store))
     assert asked["samples"] == 5
     assert json.loads(run("ask", "--json", *store)) == asked
@@ -50,26 +50,44 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert f"deployment {asked['id']}" in shown
     assert "slack: cap" in shown
     pandas.DataFrame(demand(asked["decisions"][0], 5, 0), columns=["a", "b"]).to_csv("observed.csv", index=False)
-    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
-    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)  # again, accepted once
+    assert "the study knows no names" in run("tell", "--yes", "observed.csv", *number(asked), *store, code=1)
+    shown = run("tell", "--in-order", "observed.csv", *number(asked), *store, code=1)
+    assert shown.splitlines()[0] == f"observed.csv: 5 samples for deployment {asked['id']}"
+    assert "nothing was reported, since nobody can be asked here: look at what was read, and add --yes" in shown
+    assert "reported; next is round 1" in run("tell", "--yes", "observed.csv", "--in-order", *number(asked), *store)
+    assert "reported; next is round 1" in run(
+        "tell", "--yes", "observed.csv", *number(asked), *store
+    )  # again, accepted once
     pandas.read_csv("observed.csv")[["b", "a"]].to_csv("turned.csv", index=False)
-    assert "reported; next is round 1" in run("tell", "turned.csv", *number(asked), *store)
+    assert "reported; next is round 1" in run("tell", "--yes", "turned.csv", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     assert f"deployment {asked['id']} canceled" in run("cancel", "--reason", "a holiday", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 7, 1).tolist()))
-    assert "reported; next is round 2" in run("tell", "observed.json", *number(asked), *store)
+    assert "observed.json must name its columns (a, b" in run(
+        "tell", "--yes", "observed.json", *number(asked), *store, code=1
+    )
+    assert "reported; next is round 2" in run("tell", "--yes", "observed.json", "--in-order", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     frame = pandas.DataFrame(demand(asked["decisions"][0], 5, 2), columns=["a", "b"])
     frame.assign(decision=0).to_parquet("observed.parquet")
     frame.rename(columns={"a": "c"}).to_csv("other.csv", index=False)
-    assert "must have the columns ['a', 'b']" in run("tell", "other.csv", *number(asked), *store, code=1)
-    assert "reported; next is round 3" in run("tell", "observed.parquet", *number(asked), *store)
+    assert "must have the columns a, b, in any order, but missing: a; unknown: c" in run(
+        "tell", "other.csv", *number(asked), *store, code=1
+    )
+    assert "reported; next is round 3" in run("tell", "--yes", "observed.parquet", *number(asked), *store)
+    last = asked
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "ask", "cancel", "ask", "tell", "ask", "tell"]
     assert "a holiday" in log[4]
     lines = [json.loads(line) for line in run("log", "--json", *store).splitlines()]
     assert lines[6]["samples"] == [demand(lines[5]["decisions"][0], 7, 1).tolist()]
+    asked = json.loads(run("ask", "--json", *store))
+    frame.assign(a=[3e9, *frame["a"][1:]]).to_csv("typo.csv", index=False)
+    held = run("tell", "--yes", "typo.csv", *number(asked), *store, code=1)
+    assert "a: 3e+09 in line 2 of typo.csv is unlike the others: about " in held
+    assert "tell them with confirm=True (--confirm)" in held
+    run("cancel", "--reason", "a typo", *number(asked), *store)
     status = run("status", *store)
     assert "constraint cap: slack" in status
     assert "3 deployments reported" in status
@@ -81,7 +99,7 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert numbers["now"]["reason"].startswith("too early, ")
     assert run("why", *store).splitlines()[1].startswith("the plan counts on a ")
     assert json.loads(run("why", "--json", *store))["numbers"]["action"] in ("explore", "exploit")
-    assert "events: 9, reports: 3" in run("verify", *store)
+    assert "events: 11, reports: 3" in run("verify", *store)
     run("plot", *store, "--out", "study.png")
     assert Path("study.png").read_bytes()[:4] == b"\x89PNG"
     for name in ("study.nc", "study.csv", "study.parquet"):
@@ -90,7 +108,8 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
         assert past["samples"].values.tolist() == [5, 7, 5]
     table = pandas.read_csv("study.csv")
     assert table["samples"].tolist() == [5, 7, 5]
-    np.testing.assert_allclose(table[["theta_0", "theta_1"]].values[2], asked["decisions"][0], rtol=1e-12)
+    np.testing.assert_allclose(table[["theta_0", "theta_1"]].values[2], last["decisions"][0], rtol=1e-12)
+    np.testing.assert_allclose(table[["mean_a", "mean_b"]].values[2], frame[["a", "b"]].mean(), rtol=1e-12)
 
 
 def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
@@ -102,7 +121,7 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     run("new", "spec.toml", *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("observed.json").write_text(json.dumps([demand(asked["decisions"][0], 4, 0).tolist()]))
-    run("tell", "observed.json", *number(asked), *store)
+    run("tell", "--yes", "observed.json", *number(asked), *store)
     asked = json.loads(run("ask", "--json", *store))
     assert len(asked["decisions"]) == 2
     parts = [
@@ -111,11 +130,11 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     ]
     wrong = pandas.concat([parts[0], parts[1].assign(decision=2)])
     wrong.to_csv("wrong.csv", index=False)
-    assert "the column 'decision' must hold 0 to 1" in run("tell", "wrong.csv", *number(asked), *store, code=1)
+    assert "the column 'decision' must hold 0 to 1" in run("tell", "--yes", "wrong.csv", *number(asked), *store, code=1)
     pandas.concat([parts[0], parts[1][:2]]).to_csv("uneven.csv", index=False)
-    assert "the same number of samples" in run("tell", "uneven.csv", *number(asked), *store, code=1)
+    assert "the same number of samples" in run("tell", "--yes", "uneven.csv", *number(asked), *store, code=1)
     pandas.concat(parts).to_csv("observed.csv", index=False)
-    assert "reported; next is round 2" in run("tell", "observed.csv", *number(asked), *store)
+    assert "reported; next is round 2" in run("tell", "--yes", "observed.csv", "--in-order", *number(asked), *store)
 
 
 def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
@@ -139,7 +158,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     run("ask", "--store", "prices.db")
     for name, text, message in (
         ("a.csv", "x,y\n1,nan\n", "must be finite"),
-        ("b.csv", "x\n1\n", "a quantity for each price"),
+        ("b.csv", "x\n1\n", "the study knows no names"),
         ("c.json", "{", "is not valid JSON"),
         ("d.json", '"text"', "must be numbers"),
         ("g.json", "[[1e400, 1]]", "must be finite"),
@@ -149,7 +168,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         ("f.csv", "x,y\n", "must hold at least one sample"),
     ):
         Path(name).write_text(text)
-        assert message in run("tell", name, "--deployment", 1, "--store", "prices.db", code=1)
+        assert message in run("tell", "--yes", name, "--deployment", 1, "--store", "prices.db", code=1)
     Path("other.toml").write_text(SPEC.replace('"eu"', '"us"'))
     run("new", "other.toml", "--store", "prices.db")
     for words in (("plot", "--out", "a.gif"), ("export", "--out", "a.xls")):
@@ -182,12 +201,14 @@ def test_a_users_loss_is_imported_from_pythons_path_and_when_that_is_allowed(tmp
         run("new", "spec.toml", *store)
         asked = json.loads(run("ask", "--json", *store))
         Path("observed.csv").write_text("a,b\n4.5,4\n")
-        for words in (("tell", "observed.csv", *number(asked)), ("status",), ("verify",)):
+        for words in (("tell", "--yes", "observed.csv", *number(asked)), ("status",), ("verify",)):
             assert run(*words, *store, code=1) == (
                 "error: study 'eu' needs my_losses_here:dear, code that its file names and that is not run unless you say so: "
                 "if you trust the file, pass `allow_code=True` (`--allow-code` on the command line), or pass the method itself\n"
             )
-        assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store, "--allow-code")
+        assert "reported; next is round 1" in run(
+            "tell", "--yes", "observed.csv", *number(asked), *store, "--allow-code"
+        )
         assert "1 deployments reported" in run("status", *store, "--allow-code")
     sys.modules.pop("my_losses_here")
     assert "PYTHONPATH=FOLDER" in run("verify", *store, "--allow-code", code=1)
@@ -203,7 +224,7 @@ from performative.cli import app
 path, asked = [*sys.path], ("--deployment", 1)
 for words in (
     ("log",), ("status",), ("ask",), ("why",), ("note", "seen"), ("export",), ("export", "--out", "a.csv"), ("plot",),
-    ("verify",), ("tell", "observed.csv", *asked), ("cancel", "--reason", "no", *asked), ("ask",), ("new", "other.toml")
+    ("verify",), ("tell", "--yes", "observed.csv", *asked), ("cancel", "--reason", "no", *asked), ("ask",), ("new", "other.toml")
 ):
     result = CliRunner().invoke(app, ["study", *map(str, words), "--store", "prices.db"])
     print(words[0], result.exit_code, type(result.exception).__name__)
@@ -286,12 +307,12 @@ def test_a_study_with_past_deployments(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = json.loads(run("ask", "--json", *store))
     assert asked["decisions"] == [[1.5, 1.0]]
-    (tmp_path / "observed.csv").write_text("a,b\n4.5,4\n")
+    (tmp_path / "observed.csv").write_text("b,a\n4,4.5\n")
     past.write_text(rows.replace("5,4,7", "5,4,6"))
-    changed = run("tell", "observed.csv", *number(asked), *store, code=1)
+    changed = run("tell", "--yes", "observed.csv", *number(asked), *store, code=1)
     assert "method.history.counts: stored [7.0, 7.0, 5.0], but got [6.0, 7.0, 5.0]" in changed
     past.unlink()
-    assert "reported; next is round 1" in run("tell", "observed.csv", *number(asked), *store)
+    assert "reported; next is round 1" in run("tell", "--yes", "observed.csv", *number(asked), *store)
     assert "verified bit for bit; events: 3, reports: 1" in run("verify", *store)
     assert "round 1" in run("status", *store)
 
@@ -353,3 +374,95 @@ def test_the_log_says_where_the_clock_was_set_back(tmp_path, monkeypatch):
     lines = run("log", "--store", path).splitlines()
     assert ["set back" in line for line in lines] == [False, False, True, False]
     assert lines[2].endswith("now  (the clock was set back by 0:10:00)")
+
+
+def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("spec.toml").write_text(SPEC)
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = json.loads(run("ask", "--json", *store))
+    observed = demand(asked["decisions"][0], 5, 0)
+    Path("typo.json").write_text(json.dumps([[3e9, 1.0], *observed[1:].tolist()]))
+    Path("right.json").write_text(json.dumps(observed.tolist()))
+    run("tell", "--yes", "typo.json", *number(asked), *store)
+    assert "already reported with other samples" in run("tell", "--yes", "right.json", *number(asked), *store, code=1)
+    printed = run("retract", "--reason", "a typo", "--as", "Ada", *number(asked), *store)
+    assert "the report of deployment 1 is retracted" in printed
+    assert "0 deployments reported" in run("status", *store)
+    words = ("tell", "--yes", "right.json", "--deployed", "3.5,2.5", *number(asked), *store)
+    assert "`--deployed` must be numbers such as" in run(*words[:3], "3.5;2", *words[4:], code=1)
+    assert "violates cap by 2; it is learned from all the same" in run(*words)
+    log = run("log", *store).splitlines()
+    assert [line.split()[3] for line in log] == ["create", "ask", "tell", "retract", "tell"]
+    assert "deployment 1: a typo (Ada), decision" in log[3]
+    assert "deployed [3.5, 2.5], which violates cap by 2, decision" in log[4]
+    assert "warning: constraint cap was violated by 1 of 1 deployments" in run("status", *store)
+    assert "events: 5, reports: 1" in run("verify", *store)
+    run("export", *store, "--out", "study.csv")
+    assert pandas.read_csv("study.csv")["mean_0"].max() < 10.0
+
+
+def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.toml").write_text("approval = 1\n" + SPEC)
+    assert "error: approval: " in run("new", "wrong.toml", "--store", "prices.db", code=1)
+    Path("spec.toml").write_text("approval = true\n" + SPEC.replace("samples = 5", "samples = 1\nstart = [2.5, 1.0]"))
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    shown = run("ask", *store)
+    assert "proposal 1, round 0: 1 samples wanted for each decision; it waits for approval" in shown
+    assert "next: performative study approve --store prices.db --deployment 1" in shown
+    assert not json.loads(run("ask", "--json", *store))["approved"]
+    same = run("decline", "--reason", "too dear", "--as", "Ada", "--deployment", 1, *store)
+    assert "warning: the next proposal will be the same as 1" in same
+    words = ("decline", "--reason", "too dear", "--deployment", 3, *store)
+    run("ask", *store)
+    assert "`--upper` must be a place and a bound" in run(*words, "--upper", "milk", code=1)
+    assert "proposal 3 declined" in run(*words, "--upper", "0=2", "--as", "Ada")
+    assert json.loads(run("ask", "--json", *store))["decisions"][0][0] <= 2.0
+    number = ("--deployment", 5, *store)
+    assert "violates cap by 2" in run("approve", "--decisions", "3,3", *number, code=1)
+    assert "decision 0: [1.99, 1.49]" in run("approve", "--decisions", "1.99,1.49", "--as", "Grace", *number)
+    Path("observed.json").write_text(json.dumps(demand([1.99, 1.49], 1, 0).tolist()))
+    run("tell", "--yes", "observed.json", *number)
+    log = [line.split("  ", 3)[-1] for line in run("log", *store).splitlines()]
+    assert log[2].endswith("deployment 1: too dear (Ada)")
+    assert log[4].endswith("deployment 3: too dear (Ada), limits [-inf, -inf] to [2, inf]")
+    assert log[6].endswith("deployment 5 as [1.99, 1.49] (Grace)")
+    assert "events: 8, reports: 1" in run("verify", *store)
+
+
+def test_a_study_is_amended_once_what_changes_was_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = SPEC.replace('type = "safe_apda"\nsamples = 5', 'type = "repeated_gradient"\nstart = [1.0, 1.0]')
+    Path("spec.toml").write_text(text)
+    Path("other.toml").write_text(text.replace('"eu"', '"us"'))
+    Path("new.toml").write_text(
+        text.replace("bound = 4.0", "bound = 1.5").replace('"revenue"', '"revenue"\ncost = [0.5, 0.5]')
+    )
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = json.loads(run("ask", "--json", *store))
+    Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 1, 0).tolist()))
+    run("tell", "--yes", "observed.json", *number(asked), *store)
+    run("ask", *store)
+    assert "`name` must be that of the study" in run("amend", "other.toml", "--reason", "no", *store, code=1)
+    assert "an amendment must change something" in run("amend", "spec.toml", "--reason", "no", *store, code=1)
+    words = ("amend", "new.toml", "--reason", "the supplier", "--as", "Ada", *store)
+    asked_back = CliRunner().invoke(app, ["study", *words], env={"COLUMNS": "120"}, input="n\n")
+    assert asked_back.exit_code == 0
+    shown = asked_back.output
+    assert "amend the study? [y/N]" in shown
+    assert "Aborted" in run(*words, code=1)  # nobody answers
+    assert "constraints[0].bound: 4.0 -> 1.5" in shown
+    assert "loss.cost: nothing -> [0.5, 0.5]" in shown
+    assert "next decision: [1" in shown
+    assert len(run("log", *store).splitlines()) == 4
+    assert "study eu amended" in run(*words, "--yes")
+    assert "slack: cap -0.545" in run("ask", *store)  # what is open, under the new cap
+    run("tell", "--yes", "observed.json", "--deployment", 3, *store)
+    assert "the supplier (Ada), decision" in run("log", *store).splitlines()[4]
+    assert "2 deployments reported" in run("status", *store)
+    assert "events: 6, reports: 2" in run("verify", *store)
+    assert "by their digests" not in run("verify", *store)

@@ -7,7 +7,6 @@ from market import EFFECT, PROBLEM, run
 
 import performative as pf
 from performative.study import belief, cautions
-from performative.study.history import rounds
 
 
 def alarms(x, means, counts=None, forgets=False):
@@ -68,7 +67,7 @@ def test_a_step_is_judged_by_what_the_method_descends(path):
                 noise = 0.01 * np.random.default_rng(t).normal(size=(len(deployment.decisions), deployment.samples, 1))
                 study.tell(deployment, 4.0 - deployment.decisions[:, None] + noise)
             recent = belief.Recent()
-            for one in rounds(study.events()):
+            for one in study._session.log.reported():
                 recent.add(one.asked.number, one.asked.decisions, one.observed.samples)
             world = belief.believed(method, study.state, recent)
             warnings = cautions.step(method, world, study.state.decision[None])

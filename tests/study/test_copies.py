@@ -58,13 +58,14 @@ def test_a_damaged_file_is_not_copied(study, path, tmp_path):
 
 
 WRITE = """
-import sys
+import sys, time
 import performative as pf
 from benchmarks import soak
 with pf.Study.open(sys.argv[1], "eu", soak.simple()) as study:
     print("open", flush=True)
     while True:
         study.note("again")
+        time.sleep(0.001)
 """
 
 
@@ -77,14 +78,14 @@ def test_copies_while_another_process_writes(tmp_path):
     writer = subprocess.Popen([sys.executable, "-c", WRITE, str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert writer.stdout.readline() == "open\n"
-        for place in range(8):
+        for place in range(4):
             assert copy(path, tmp_path / f"{place}.db") == ["eu"]
     finally:
         writer.kill()
         writer.communicate()
     whole = stored(path)[0]
     counts = []
-    for place in range(8):
+    for place in range(4):
         events = stored(tmp_path / f"{place}.db")[0]
         assert events == whole[: len(events)]
         counts.append(len(events))

@@ -11,7 +11,7 @@ from performative.study.events import Canceled
 
 def test_a_log_knows_its_first_samples_and_how_deployments_ended(study):
     log = study._session.log
-    assert log.first_observed() is None
+    assert log.probed() is None
     first = study.ask()
     study.cancel(first, "shop closed")
     second = study.ask()
@@ -19,7 +19,7 @@ def test_a_log_knows_its_first_samples_and_how_deployments_ended(study):
     run(study, 3)
     assert isinstance(log.outcome(first.id), Canceled)
     np.testing.assert_array_equal(log.outcome(second.id).samples, answer(second))
-    assert log.first_observed().deployment == second.id
+    assert log.probed().deployment == second.id
     assert [event.number for event in log.backward()] == list(range(study.count))[::-1]
 
 

@@ -13,13 +13,14 @@ from performative.study import AlreadyTold
 @pytest.mark.slow
 def test_killed_at_random_moments_nothing_is_lost_or_twice_and_the_bits_are_the_same(tmp_path):
     counts = soak.killed(tmp_path / "prices.db", kills=8, rounds=20)
-    assert counts["told"] >= counts["acknowledged"] > 15
+    assert counts["acknowledged"] > 15
+    assert min(counts["retracted"], counts["amended"], counts["approved"]) > 0
 
 
 @pytest.mark.slow
 def test_killed_three_hundred_times(tmp_path):
     counts = soak.killed(tmp_path / "prices.db", kills=300, rounds=100)
-    assert counts["told"] >= counts["acknowledged"] > 300
+    assert counts["acknowledged"] > 300
 
 
 @pytest.mark.slow

@@ -1,12 +1,16 @@
 """Studies described in TOML: what a description stands for, and every error in it at once."""
 
 import re
+import warnings
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 from described import SPEC
+from descriptions import descriptions
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import performative as pf
 from performative import losses
@@ -327,3 +331,35 @@ def test_numbers_of_a_history_that_are_not_finite_are_named(tmp_path):
     (tmp_path / "past.csv").write_text(ROWS.replace("4,4,7", "4,,7"))
     with pytest.raises(SpecError, match=r"history: column 'b' of .*past.csv' must be finite, but got nan in row 1"):
         describe(SPEC + HISTORY, tmp_path)
+
+
+def require_described_or_refused(text, folder):
+    """A description stands for a method, or every line of its error says something."""
+    with warnings.catch_warnings(action="ignore"):  # such as that a start breaks a constraint
+        try:
+            lines = [describe(text, folder).name]
+        except SpecError as error:
+            lines = error.lines
+    assert lines
+    assert all(line.strip() for line in lines)
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from([*SPEC.splitlines(), "[", "=", '"', "[[", "a.b"])).map("\n".join)))
+@settings(max_examples=100, deadline=None)
+def test_a_text_that_nobody_meant_is_refused_in_lines(text):
+    require_described_or_refused(text, ".")
+
+
+@given(text=descriptions())
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_a_description_that_nobody_meant_is_refused_in_lines(tmp_path, text):
+    (tmp_path / "past.csv").write_text(ROWS)
+    require_described_or_refused(text, tmp_path)
+
+
+@pytest.mark.slow
+@given(text=descriptions())
+@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_thousand_descriptions_that_nobody_meant(tmp_path, text):
+    (tmp_path / "past.csv").write_text(ROWS)
+    require_described_or_refused(text, tmp_path)

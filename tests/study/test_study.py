@@ -11,6 +11,7 @@ from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 from performative.simulation.engine import round_keys
 from performative.study import AlreadyTold, StudyError, worker
+from performative.study.states import packed_state
 
 METHODS = {
     "safe": lambda: pf.safe_apda(PROBLEM),
@@ -245,3 +246,71 @@ def test_a_problem_without_constraints_or_method_at_hand_waits_for_its_samples(p
     with pf.Study.open(path, "free", readonly=True) as study:
         assert study.pending.id == asked.id
         assert study.why().numbers["action"] == "start"
+
+
+@pytest.mark.parametrize("name", ["safe", "rgd", "apda"])
+def test_what_was_really_deployed_is_what_is_learned_from(path, name):
+    """To the bit what the method's own `tell` makes of it; other studies that were told the same stand at the same state."""
+    method = METHODS[name]()
+    with pf.Study.create(path, "eu", method) as study:
+        run(study, 2)
+        asked = study.ask()
+        rounded = np.round(asked.decisions, 1) + 0.05
+        samples = answer(asked._replace(decisions=rounded))
+        with precise():
+            expected = study._session.worker.calls.tell(study._session.worker.state, rounded, samples)[0]
+        told = study.tell(asked, samples, deployed=rounded)
+        assert told.violated == {}
+        assert study._session.log.store.state == packed_state(expected)
+        past = study.history().isel(deployment=-1)
+        np.testing.assert_array_equal(past["deployed"].values, rounded)
+        np.testing.assert_array_equal(past["proposed"].values, asked.decisions)
+        np.testing.assert_allclose(past["slack"].values[:, 0], 4.0 - rounded.sum(axis=1))
+        rows = list(study.records())[-len(rounded) :]
+        assert [[row["theta_0"], row["theta_1"]] for row in rows] == rounded.tolist()
+        assert [[row["proposed_0"], row["proposed_1"]] for row in rows] == asked.decisions.tolist()
+        study.verify()
+        before = stored(path)
+        assert study.tell(asked, samples, deployed=rounded).round == told.round
+        for other in (None, rounded + 0.01):
+            with pytest.raises(AlreadyTold, match="was already reported as deployed with"):
+                study.tell(asked, samples, deployed=other)
+        assert stored(path) == before
+    with pf.Study.open(path, "eu", METHODS[name]()) as again:
+        assert run(again, 5).verify().told >= 4
+
+
+def test_what_was_asked_for_may_be_said_to_be_deployed(study):
+    deployment = study.ask()
+    study.tell(deployment, answer(deployment), deployed=deployment.decisions.tolist())
+    study.tell(deployment, answer(deployment))
+    assert [event.actual for event in study.events() if event.kind == "tell"] == [None]
+
+
+def test_infeasible_decisions_that_were_deployed_are_taken_and_said_so(study, path):
+    asked = study.ask()
+    told = study.tell(asked, answer(asked), deployed=[5.5, 3.0])  # the cap is 4, and 5 the highest price
+    assert told.violated == {"cap": 4.5, "the decision set": 0.5}
+    warnings = study.status().warnings
+    assert "constraint cap was violated by 1 of 1 deployments, most by deployment 1: 4.5" in warnings
+    assert "1 of 1 deployments lay outside the decision set, farthest deployment 1: 0.5" in warnings
+    assert study.status().slack_history.tolist() == [[-4.5]]
+    study.verify()
+    with pf.Study.open(path, "eu", study.method) as other:
+        assert other.tell(asked, answer(asked), deployed=[5.5, 3.0]).violated == told.violated
+
+
+@pytest.mark.parametrize(
+    ("deployed", "message"),
+    [
+        ([1.0], r"`deployed` must have shape \(1, 2\), but got \(1,\)"),
+        ([[1.0, 1.0], [1.0, 1.0]], r"`deployed` must have shape \(1, 2\), but got \(2, 2\)"),
+        ([1.0, np.nan], "`deployed` must be finite, but got nan"),
+        (["a", "b"], "`deployed` must be numbers"),
+    ],
+)
+def test_what_cannot_have_been_deployed_is_refused(study, path, deployed, message):
+    asked = study.ask()
+    with pytest.raises(ValueError, match=message):
+        study.tell(asked, answer(asked), deployed=deployed)
+    assert kinds(path) == ["create", "ask"]

@@ -10,6 +10,7 @@ import math
 import os
 import secrets
 import shlex
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,16 +20,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from performative.study import Deployment, Study
+    from performative.numerics.arrays import Floats
+    from performative.study import Deployment, Labels, Study
     from performative.study.events import Event
 
 
-DECISION = "decision"
-"""The column that tells samples of several decisions apart: 0, 1, …"""
 app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report what happened.", no_args_is_help=True)
 Stored = Annotated[Path, typer.Option("--store", help="The file that holds the study.")]
 Named = Annotated[str | None, typer.Option("--name", help="The name of the study, if the file holds several.")]
 Number = Annotated[int, typer.Option("--deployment", help="The number of the deployment, as printed by `ask`.")]
+By = Annotated[str | None, typer.Option("--as", help="Who does it; the system's user, if left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Import the functions that the file names, if the method needs them.")
@@ -62,7 +63,53 @@ def ask(store: Stored, name: Named = None, as_json: AsJson = False, allow_code: 
             typer.echo(f"why: {reasons.sentences[0]}")
         which = "" if name is None else f" --name {shlex.quote(name)}"
         place = f"--store {shlex.quote(str(store))}{which} --deployment {deployment.id}"
-        typer.echo(f"next: performative study tell FILE {place}")
+        if deployment.approved:
+            typer.echo(f"next: performative study tell FILE {place}")
+            return
+        typer.echo(f"next: performative study approve {place}")
+        typer.echo(f"  or: performative study decline --reason WHY {place}")
+
+
+@app.command()
+def approve(
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    decisions: Annotated[
+        list[str] | None,
+        typer.Option(help='What to deploy in its place, such as "3.50,4.49"; once for each decision of the proposal.'),
+    ] = None,
+    by: By = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Approve a proposal, or other feasible decisions in its place."""
+    with _opened(store, name, allow_code=allow_code) as study:
+        wanted = None if not decisions else [_numbers("--decisions", text) for text in decisions]
+        typer.echo(_words(study, study.approve(deployment, wanted, by)))
+
+
+@app.command()
+def decline(
+    reason: Annotated[str, typer.Option(help="Why the proposal is declined.")],
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    upper: Annotated[
+        list[str] | None,
+        typer.Option(help='A bound for all proposals to come, such as "0=5": number 0 at most 5; "0=inf" lifts it.'),
+    ] = None,
+    lower: Annotated[list[str] | None, typer.Option(help='The same from below, such as "0=2".')] = None,
+    by: By = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Decline a proposal; the next `ask` proposes anew, within the bounds that are given."""
+    with _opened(store, name, allow_code=allow_code) as study:
+        low, high = _bounds("--lower", lower), _bounds("--upper", upper)
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            study.decline(deployment, reason, lower=low, upper=high, by=by)
+        typer.echo(f"proposal {deployment} declined; `ask` for the next one")
+        for warning in caught:
+            typer.echo(f"warning: {warning.message}", err=True)
 
 
 @app.command()
@@ -74,13 +121,82 @@ def tell(
     sep: Annotated[str, typer.Option(help="What separates the cells of a CSV file.")] = ",",
     decimal: Annotated[str, typer.Option(help="The decimal sign of its numbers.")] = ".",
     ignore: Annotated[list[str] | None, typer.Option(help="A column of it to leave out, such as a date.")] = None,
+    deployed: Annotated[
+        list[str] | None,
+        typer.Option(help='What was really deployed, such as "3.50,4.49"; once for each decision of the deployment.'),
+    ] = None,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Its columns are in the order of a sample, where names do not say so.")
+    ] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="They are right, though they look as if they could not be.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Report them without asking, in a script.")] = False,
     allow_code: AllowCode = False,
 ) -> None:
-    """Report what was observed. Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart."""
+    """Report what was observed, once you have looked at what was read.
+
+    Rows are samples; with several decisions, the column `decision` (0, 1, …) tells them apart.
+    """
     with _opened(store, name, allow_code=allow_code) as study:
-        form = {"sep": sep, "decimal": decimal, "ignore": ignore or []}
-        told = study.tell(deployment, _samples(data, study, deployment, form))
+        from performative.errors import HeldBack
+        from performative.study.observed import read_observed
+
+        actual = None if not deployed else [_numbers("--deployed", text) for text in deployed]
+        samples = read_observed(data, study.deployment(deployment).decisions, sep, decimal, ignore or ())
+        seen = study.preview(deployment, samples, actual, in_order=in_order)
+        typer.echo(str(seen if confirm else seen._replace(doubts=())))  # they follow as an error
+        if seen.doubts and not confirm:
+            raise HeldBack(seen.doubts)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise ValueError(
+                    "nothing was reported, since nobody can be asked here: look at what was read, and add --yes"
+                )
+            typer.confirm("report these?", abort=True)
+        told = study.tell(deployment, samples, actual, in_order=in_order, confirm=confirm)
+        for limit, excess in told.violated.items():
+            typer.echo(
+                f"warning: what was deployed violates {limit} by {excess:.4g}; it is learned from all the same",
+                err=True,
+            )
         typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
+
+
+@app.command()
+def retract(
+    reason: Annotated[str, typer.Option(help="Why the report is wrong.")],
+    store: Stored,
+    deployment: Number,
+    name: Named = None,
+    by: By = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Take back what was reported for a deployment: nothing is learned from it any more. It can be reported again."""
+    with _opened(store, name, allow_code=allow_code) as study:
+        study.retract(deployment, reason, by)
+        typer.echo(
+            f"the report of deployment {deployment} is retracted; `tell` may report it again, with the right samples"
+        )
+
+
+@app.command()
+def amend(
+    spec: Annotated[Path, typer.Argument(help="The TOML file of the study, changed.")],
+    reason: Annotated[str, typer.Option(help="Why the method changes.")],
+    store: Stored,
+    name: Named = None,
+    by: By = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is right.")] = False,
+) -> None:
+    """Go on with other costs, constraints, bounds or options; all that was learned is kept. What changes is shown first."""
+    with _opened(store, name) as study:
+        typer.echo(study.amendment(spec))
+        if not yes and not typer.confirm("amend the study?"):
+            typer.echo("nothing was changed")
+            return
+        study.amend(spec, reason, by)
+        typer.echo(f"study {study.name} amended")
 
 
 @app.command()
@@ -159,7 +275,7 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
             back = set_back(latest, event.at)
             latest = event.at
             typer.echo(
-                f"{event.number:>6}  {at}  {event.kind:6}  {_line(event)}"
+                f"{event.number:>6}  {at}  {event.kind:7}  {_line(event, study.constraint_names, study.labels)}"
                 + ("" if back is None else f"  (the clock was set back by {back})")
             )
 
@@ -201,6 +317,11 @@ def verify(
             )
         replay = study.verify()
         typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
+        if replay.unreplayed:
+            typer.echo(
+                f"{replay.unreplayed} of the events by their digests alone: the method of their time is not in the store, or "
+                "names code, which runs with --allow-code"
+            )
         typer.echo(f"digest: {study.digest}")
 
 
@@ -345,36 +466,24 @@ def _warnings() -> Iterator[None]:
         typer.echo(f"warning: {message}", err=True)
 
 
-def _samples(path: Path, study: Study, number: int, form: dict[str, Any]) -> Any:
-    """The samples (b, n, k) in a file; `form` is that of a CSV file."""
-    from performative.study.sheet import read_sheet, sheet_of
+def _numbers(option: str, text: str) -> list[float]:
+    """The numbers of a decision, separated by commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f'`{option}` must be numbers such as "3.50,4.49", but got {text!r}') from None
 
-    if path.suffix.lower() == ".json":
+
+def _bounds(option: str, texts: list[str] | None) -> dict[int, float] | None:
+    """Bounds by the place of the number that they hold for."""
+    bounds = {}
+    for text in texts or ():
+        place, _, bound = text.partition("=")
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not valid JSON: {error}") from error
-        flat = isinstance(values, list) and values and isinstance(values[0], list)
-        return [values] if flat and not isinstance(values[0][:1] and values[0][0], list) else values
-    if path.name.lower().endswith((".csv", ".csv.gz")):
-        sheet = read_sheet(path, **form)
-    else:
-        from performative.tables import read_frame
-
-        sheet = sheet_of(read_frame(path, None))
-    if not len(sheet.values):
-        raise ValueError(f"{path} must hold at least one sample, but has no rows")
-    if sheet.names is None or DECISION not in sheet.names:
-        return sheet
-    others, which = sheet.without(DECISION)
-    count = len(study.deployment(number).decisions)
-    parts = [others._replace(values=others.values[which == place]) for place in range(count)]
-    sizes = [len(part.values) for part in parts]
-    if sum(sizes) != len(which):
-        raise ValueError(f"the column {DECISION!r} must hold 0 to {count - 1}, but got {sorted(set(which.tolist()))}")
-    if len(set(sizes)) > 1:
-        raise ValueError(f"every decision must have the same number of samples, but they have {sizes}")
-    return parts
+            bounds[int(place)] = float(bound)
+        except ValueError:
+            raise ValueError(f'`{option}` must be a place and a bound, such as "0=5", but got {text!r}') from None
+    return bounds or None
 
 
 def _plain(deployment: Deployment) -> dict[str, Any]:
@@ -385,34 +494,70 @@ def _plain(deployment: Deployment) -> dict[str, Any]:
 def _words(study: Study, deployment: Deployment) -> str:
     from performative.study.words import row
 
+    kind, ending = ("deployment", "") if deployment.approved else ("proposal", "; it waits for approval")
     lines = [
-        f"deployment {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision"
+        f"{kind} {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision{ending}"
     ]
-    names = study.constraint_names
+    names, labels = study.constraint_names, study.labels
     for place, decision in enumerate(deployment.decisions):
         offset = deployment.why.exploration[place]
         slack = ", ".join(
             f"{name} {value:.4g}" for name, value in zip(names, deployment.why.safety[place], strict=True)
         )
-        line = f"  decision {place}: {row(decision)}"
-        line += f"  (exploring by {row(offset)})" if offset.any() else "  (the current decision)"
+        decided, apart = (row(part, labels.decisions, labels.decision_units) for part in (decision, offset))
+        line = f"  decision {place}: {decided}"
+        line += f"  (exploring by {apart})" if offset.any() else "  (the current decision)"
         lines.append(line + (f"  slack: {slack}" if slack else ""))
     return "\n".join(lines)
 
 
-def _line(event: Event) -> str:
-    """What an event says, in a line."""
-    from performative.study.events import Asked, Canceled, Created, Noted, Observed, Signed
+def _line(event: Event, names: list[str], labels: Labels) -> str:
+    """What an event says, in a line; `names` are those of the constraints."""
+    from performative.study.events import (
+        Amended,
+        Approved,
+        Asked,
+        Canceled,
+        Created,
+        Declined,
+        Noted,
+        Observed,
+        Retracted,
+        Signed,
+    )
     from performative.study.words import row
+
+    def shown(decision: Floats) -> str:
+        return row(decision, labels.decisions, labels.decision_units)
 
     match event:
         case Created():
             return f"performative {event.performative}, seed {event.seed}"
+        case Amended():
+            return f"{event.reason} ({event.by}), decision {shown(event.planned.decision)}"
         case Asked():
-            return f"round {event.round}, {event.samples} samples of {'; '.join(map(row, event.decisions))}"
+            proposed = " proposed" if event.proposal else ""
+            return f"round {event.round}, {event.samples} samples of {'; '.join(map(shown, event.decisions))}{proposed}"
+        case Approved():
+            edited = "" if event.edited is None else f" as {'; '.join(map(shown, event.edited.decisions))}"
+            return f"deployment {event.deployment}{edited} ({event.by})"
+        case Declined():
+            limits = (
+                "" if event.limits is None else f", limits {shown(event.limits.lower)} to {shown(event.limits.upper)}"
+            )
+            return f"deployment {event.deployment}: {event.reason} ({event.by}){limits}"
         case Observed():
             b, n, _ = event.samples.shape
-            return f"deployment {event.deployment}, {b} × {n} samples, decision {row(event.planned.decision)}"
+            actual = "" if event.actual is None else f", deployed {'; '.join(map(shown, event.actual.decisions))}"
+            if event.actual is not None and (violated := event.actual.violations(names)):
+                actual += f", which violates {', '.join(f'{limit} by {by:.4g}' for limit, by in violated.items())}"
+            confirmed = f"; confirmed: {'; '.join(event.confirmed)}" if event.confirmed else ""
+            after = shown(event.planned.decision)
+            return f"deployment {event.deployment}, {b} × {n} samples{actual}, decision {after}{confirmed}"
+        case Retracted():
+            return (
+                f"deployment {event.deployment}: {event.reason} ({event.by}), decision {shown(event.planned.decision)}"
+            )
         case Canceled():
             return f"deployment {event.deployment}: {event.reason}"
         case Noted():

@@ -27,7 +27,9 @@ def figure(past: xr.Dataset) -> Figure:
     panels: Any = drawing.subplots(2, 2, sharex=True).reshape(-1)
     names = [str(name) for name in past["constraint"].values]
     loss, slack = past["loss"].values, past["slack"].values
-    least = np.nanmin(slack, axis=1) if slack.size else np.zeros((len(rounds), len(names)))
+    there = ~np.isnan(slack)
+    least = np.min(np.where(there, slack, np.inf), axis=1) if slack.size else np.zeros((len(rounds), len(names)))
+    least = np.where(np.isfinite(least), least, np.nan)  # where there was no such constraint yet
     running = np.nancumsum(np.nansum(loss, axis=1)) / np.maximum(np.cumsum(np.sum(~np.isnan(loss), axis=1)), 1)
     content = (
         ("(a) decision $θ_t$", past["decision"].values, [f"$θ_{{{i + 1}}}$" for i in range(past.sizes["dimension"])]),

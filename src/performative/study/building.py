@@ -52,7 +52,7 @@ class Kept(NamedTuple):
 
 def part(key: str, table: dict[str, Any]) -> Any:
     """The set, constraint or loss that a table stands for; `key` is its place in the file."""
-    options = dict(table)
+    options = {name: value for name, value in table.items() if key != "decisions" or name not in ("columns", "units")}
     kind = options.pop("type")
     if kind != "function":
         return maker(kind)(**options)

@@ -22,8 +22,12 @@ from performative.numerics.programs import Program
 from performative.numerics.randomness import new_key
 from performative.numerics.reads import reads
 from performative.reasons import Plan
-from performative.study.events import Planned
+from performative.study.events import Actual, Limits, Planned
+from performative.study.limits import Mover, meet, mover
 from performative.study.states import with_keys, without_keys
+
+ROUNDING = 1e-9
+"""The distance from Θ, as a share of a decision's length, that counts as inside."""
 
 
 @runtime_checkable
@@ -78,6 +82,16 @@ class Calls:
         else:
             after, finite, asked, losses = self._called(_tell, *told, words)
         return after, self._planned(after, asked), np.asarray(losses), bool(finite)
+
+    def within(self, limits: Limits, decisions: Floats) -> tuple[Floats, Floats]:
+        """Decisions (b, d), those that break the limits moved to feasible ones that meet them, and their g."""
+        moved, values = self._called(_within, limits, mover(self.method.problem, limits), decisions)
+        return np.asarray(moved), np.asarray(values)
+
+    def measured(self, decisions: Floats) -> Actual:
+        """Decisions (b, d) of any origin, with their g and their distances from Θ; 0 for rounding."""
+        values, outside = self._called(_measure, decisions)
+        return Actual(decisions, np.asarray(values), np.asarray(outside))
 
     def shape_after(self, state: MethodState, decisions: Floats, samples: Floats) -> MethodState:
         """A state with the structure that `tell` returns; it may hold shapes in place of numbers."""
@@ -174,6 +188,18 @@ def _ask(method: Method, state: MethodState, words: Array, attempt: Array | int)
     return decisions, values, method.plan_of(state) if isinstance(method, Reasons) else None
 
 
+def _within(method: Method, limits: Limits, moved: Mover, decisions: Array) -> tuple[Array, Array]:
+    kept = jnp.stack([jnp.where(meet(limits, decision), decision, moved(decision)) for decision in decisions])
+    return kept, jnp.stack([method.problem.g(decision) for decision in kept])
+
+
+def _measure(method: Method, decisions: Array) -> tuple[Array, Array]:
+    values = jnp.stack([method.problem.g(decision) for decision in decisions])
+    outside = jnp.stack([method.problem.decisions.distance(decision) for decision in decisions])
+    lengths = jnp.sqrt(jnp.sum(decisions * decisions, axis=1))
+    return values, jnp.where(outside <= ROUNDING * jnp.maximum(1.0, lengths), 0.0, outside)  # as `contains` allows
+
+
 def _tell(method: Method, state: MethodState, decisions: Array, samples: Array, words: Array) -> Any:
     after, finite = _checked(method.tell(with_keys(state), decisions, samples))
     return after, finite, _ask(method, after, words, 0), _mean_losses(method, decisions, samples)
@@ -197,7 +223,7 @@ def _mean_losses(method: Method, decisions: Array, samples: Array) -> Array:
 
 
 _LANE = Program(_lane)
-_PROGRAMS = {function: Program(function) for function in (_begin, _ask, _tell, _learn, _plan)}
+_PROGRAMS = {function: Program(function) for function in (_begin, _ask, _within, _measure, _tell, _learn, _plan)}
 
 
 def _checked(state: MethodState) -> tuple[MethodState, Array]:

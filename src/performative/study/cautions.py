@@ -16,6 +16,7 @@ from performative.numerics.programs import Program
 from performative.numerics.tails import beyond_f
 from performative.study.belief import Believed
 from performative.study.clock import set_back
+from performative.study.history import least
 
 SURE = 1e-4
 """The p-value below which the data are said to look wrong."""
@@ -41,7 +42,7 @@ def constraints(
 
 def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64]) -> Iterator[str]:
     """Constraints that deployed decisions violated; `slack` (n, b, m) is theirs and `numbers` (n,) are the deployments."""
-    lowest = np.nanmin(slack, axis=1) if slack.size else np.zeros((0, len(names)))
+    lowest = least(slack) if slack.size else np.zeros((0, len(names)))
     for place, name in enumerate(names):
         violating = np.flatnonzero(lowest[:, place] < -1e-9)
         if len(violating):
@@ -61,6 +62,16 @@ def clock(numbers: NDArray[np.int64], asked: Floats, told: Floats) -> Iterator[s
         if (by := set_back(float(earlier[place]), 0.0)) is not None:
             number = int(numbers[place])
             yield f"the clock was set back by {by} before deployment {number} was reported: dates in the log are wrong"
+
+
+def outside(distances: dict[int, float], count: int) -> Iterator[str]:
+    """Deployments outside Θ that were reported, though they were not asked for: their `distances` from it, among `count`."""
+    if distances:
+        worst = max(distances, key=lambda number: distances[number])
+        yield (
+            f"{len(distances)} of {count} deployments lay outside the decision set, farthest deployment {worst}: "
+            f"{distances[worst]:.4g}"
+        )
 
 
 def step(method: object, world: Believed | None, decisions: Floats) -> Iterator[str]:

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 
 from performative import __version__
 from performative.errors import StudyError
 from performative.methods.protocol import Method, require_method
+from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.programs import library, remembered
 from performative.numerics.pytrees import as_node
 from performative.study import identity
 from performative.study.building import Kept, functions_named, is_plain, rebuilt
 from performative.study.calls import Calls
-from performative.study.events import Created
+from performative.study.events import Basis, Created, Identity
+from performative.study.labels import Labels
 from performative.study.log import Log
 from performative.study.states import packed_state
+from performative.study.usable import require_numbers, require_usable
 
 
 @in_float64
-def first_event(method: Method, seed: int, spec: str | None, folder: str | None) -> tuple[Created, bytes]:
+def first_event(
+    method: Method, seed: int, spec: str | None, folder: str | None, approval: bool, labels: Labels
+) -> tuple[Created, bytes]:
     """The event that a study of a method begins with, and the first state, as it is stored."""
     require_method("method", method)
-    calls = Calls(as_node(method), seed)
-    identity.require_usable(method.problem)
-    points = identity.new_points(method.problem)
-    calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
+    calls, points, values, labels = prepared(method, seed, labels)
     state = calls.begin()
+    planned = calls.ask(state, 0)
+    width = None if labels.data is None else len(labels.data)
+    require_numbers(method.problem, planned.decisions[0], width, slopes=False)
     created = Created(
         number=0,
         at=time.time(),
@@ -37,20 +43,42 @@ def first_event(method: Method, seed: int, spec: str | None, folder: str | None)
         performative=__version__,
         jax=jax.__version__,
         spec=spec,
-        identity=identity.identity(method, points),
+        identity=values,
         points=points,
-        planned=calls.ask(state, 0),
+        planned=planned,
         library=library(),
         folder=folder,
+        labels=labels,
+        approval=approval,
     )
     return created, packed_state(state)
 
 
+class Prepared(NamedTuple):
+    """A method that a study can begin with: its calls, its identity with the points at which it was probed, and its names."""
+
+    calls: Calls
+    points: dict[str, Floats]
+    identity: Identity
+    labels: Labels
+
+
+@in_float64
+def prepared(method: Method, seed: int, labels: Labels) -> Prepared:
+    """A method ready for its first `ask`, once it is checked as far as that can be done without data."""
+    labels = labels.fitting(method.problem, getattr(method, "history", None))
+    calls = Calls(as_node(method), seed)
+    require_usable(method.problem)
+    points = identity.new_points(method.problem)
+    calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
+    return Prepared(calls, points, identity.identity(method, points), labels)
+
+
 @in_float64
 def require_same(name: str, log: Log, method: Method) -> None:
-    """Refuse a method other than the one that the study was created with."""
+    """Refuse a method other than the one that the study was created with, or amended to."""
     require_method("method", method)
-    identity.require_same(name, log.created, log.first_observed(), as_node(method))
+    identity.require_same(name, log.current, log.probed(), as_node(method))
 
 
 @in_float64
@@ -60,26 +88,40 @@ def described(log: Log, name: str, allow_code: bool) -> Method:
     Whoever wrote the file chose the functions that it names, so they are imported only if the user allows it. The same library
     makes the same of a description that names no files and no functions: then nothing is compared.
     """
-    created = log.created
-    if created.spec is None:
-        raise StudyError(f"pass `method`: study {name!r} was not created from a description")
-    if not allow_code and (named := functions_named(created.spec)):
+    basis = log.current
+    if basis.spec is None:
+        how = "created from" if isinstance(basis, Created) else "amended to"
+        raise StudyError(f"pass `method`: study {name!r} was not {how} a description")
+    if not allow_code and (named := functions_named(basis.spec)):
         raise StudyError(
             f"study {name!r} needs {', '.join(named)}, code that its file names and that is not run unless you say so: if you "
             "trust the file, pass `allow_code=True` (`--allow-code` on the command line), or pass the method itself"
         )
-    if created.library == library() and is_plain(created.spec):
-        return remembered("method", created.spec, lambda: _made(created))
-    method = _made(created)
+    if basis.library == library() and is_plain(basis.spec):
+        return remembered("method", basis.spec, lambda: _made(basis))
+    method = _made(basis)
     require_same(name, log, method)
     return method
 
 
-def _made(created: Created) -> Method:
-    folder, dimension = Path(created.folder or "."), created.planned.decisions.shape[1]
-    assert created.spec is not None
-    kept = Kept(identity.stored_history(created.identity), identity.stored_anchor(created.identity))
+@in_float64
+def described_before(basis: Basis, allow_code: bool) -> Method | None:
+    """The method of an earlier stretch of the log, if its description may and can be followed and stands for the same."""
+    if basis.spec is None or (functions_named(basis.spec) and not allow_code):
+        return None
     try:
-        return rebuilt(created.spec, folder, dimension, kept)
+        method = _made(basis)
+        identity.require_same("", basis, None, as_node(method))
+    except (StudyError, ValueError, TypeError, ImportError, AttributeError, OSError):
+        return None  # `verify` says that this stretch was not replayed
+    return method
+
+
+def _made(basis: Basis) -> Method:
+    folder, dimension = Path(basis.folder or "."), basis.planned.decisions.shape[1]
+    assert basis.spec is not None
+    kept = Kept(identity.stored_history(basis.identity), identity.stored_anchor(basis.identity))
+    try:
+        return rebuilt(basis.spec, folder, dimension, kept)
     except ValueError:  # constraints that the anchor does not meet are not those of the study
-        return rebuilt(created.spec, folder, dimension, kept._replace(anchor=None))
+        return rebuilt(basis.spec, folder, dimension, kept._replace(anchor=None))

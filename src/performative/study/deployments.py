@@ -1,11 +1,12 @@
-"""What `ask` and `tell` return."""
+"""What `ask`, `tell` and `verify` return."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from performative.numerics.arrays import Floats
-from performative.study.events import Asked, Observed
+from performative.study.events import Actual, Approved, Asked, Observed, Planned
 
 
 class Why(NamedTuple):
@@ -24,7 +25,7 @@ class Why(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """Decisions (b, d) to deploy, and how many samples are wanted of each.
+    """Decisions (b, d) to deploy, and how many samples are wanted of each; a proposal until it is `approved`, if it must be.
 
     >>> import numpy as np
     >>> theta, decisions = np.array([1.0]), np.array([[1.0], [1.5]])
@@ -39,19 +40,30 @@ class Deployment(NamedTuple):
     decisions: Floats
     samples: int
     why: Why
+    approved: bool = True
 
     @staticmethod
-    def of(event: Asked) -> Deployment:
-        """The deployment that an event asked for; its id is the event's number."""
-        why = Why(event.decision, event.decisions - event.decision, -event.constraint_values, event.multipliers)
-        return Deployment(event.number, event.round, event.decisions, event.samples, why)
+    def of(event: Asked, approved: Approved | None = None) -> Deployment:
+        """The deployment that an event asked for, as it was approved; its id is the event's number."""
+        final: Asked | Actual = event if approved is None or approved.edited is None else approved.edited
+        why = Why(event.decision, final.decisions - event.decision, -final.constraint_values, event.multipliers)
+        is_approved = approved is not None or not event.proposal
+        return Deployment(event.number, event.round, final.decisions, event.samples, why, is_approved)
+
+    def under(self, planned: Planned, measured: Actual) -> Deployment:
+        """The same, open under another method: explained by what that method plans, and with the slack of its constraints."""
+        why = Why(planned.decision, self.decisions - planned.decision, -measured.constraint_values, planned.multipliers)
+        return self._replace(why=why)
 
 
 class Told(NamedTuple):
     """What a `tell` changed: θ and λ before and after. `round` is the next one.
 
+    `violated` says which constraints the decisions violate that were really deployed, and by how much, if they were not those
+    asked for.
+
     >>> import numpy as np
-    >>> told = Told(4, np.array([1.0]), np.array([1.25]), np.zeros(1), np.zeros(1))
+    >>> told = Told(4, np.array([1.0]), np.array([1.25]), np.zeros(1), np.zeros(1), {})
     >>> told.decision - told.decision_before
     array([0.25])
     """
@@ -61,9 +73,26 @@ class Told(NamedTuple):
     decision: Floats
     multipliers_before: Floats
     multipliers: Floats
+    violated: dict[str, float]
 
     @staticmethod
-    def of(deployment: Deployment, event: Observed) -> Told:
+    def of(deployment: Deployment, event: Observed, constraint_names: Sequence[str]) -> Told:
         """What an event changed, whose samples were observed at `deployment`."""
         before, after = deployment.why, event.planned
-        return Told(after.round, before.decision, after.decision, before.multipliers, after.multipliers)
+        violated = {} if event.actual is None else event.actual.violations(constraint_names)
+        return Told(after.round, before.decision, after.decision, before.multipliers, after.multipliers, violated)
+
+
+class Replay(NamedTuple):
+    """What `verify` replayed: how many events, and how many reports among them count.
+
+    `unreplayed` events are verified by the chain of digests alone: they are of a time when the method was another one, which was
+    given as an object, or whose description cannot be followed any more.
+
+    >>> print(Replay(events=4, told=1))
+    Replay(events=4, told=1, unreplayed=0)
+    """
+
+    events: int
+    told: int
+    unreplayed: int = 0

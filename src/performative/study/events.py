@@ -5,7 +5,7 @@ A record is a JSON header and named arrays (see `records`); the header's `kind` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 
 from performative.errors import StudyError
 from performative.numerics.arrays import Floats
+from performative.study.labels import UNNAMED, Labels
 from performative.study.records import Arrays, Packed, packed, unpacked
 
 Identity = dict[str, bool | int | float | str | list[str] | NDArray[np.generic] | None]
 """What is known about a method before any data: plain values and arrays, by path."""
 VIOLATED = 1e-9
 """By how much a constraint must be violated to count."""
+DECISION_SET = "the decision set"
+"""What is said to be violated by a decision outside Θ."""
 _PROBED, _NEXT, _WHY, _SO_FAR = "probed: ", "next.", "why.", "so far."
+_ACTUAL, _EDITED, _OPEN, _LIMITS = "actual.", "edited.", "open.", "limits."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,11 +90,77 @@ class SoFar:
         )
 
 
+class Actual(NamedTuple):
+    """What was deployed where it was not what was asked for: decisions (b, d), their g (b, m), and their distance from Θ (b,).
+
+    >>> import numpy as np
+    >>> actual = Actual(np.array([[3.5, 1.0]]), np.array([[0.5, -2.0]]), np.zeros(1))
+    >>> actual.violations(["cap", "floor"])
+    {'cap': 0.5}
+    """
+
+    decisions: Floats
+    constraint_values: Floats
+    outside: Floats
+
+    def violations(self, names: Sequence[str]) -> dict[str, float]:
+        """By how much the constraints of these names, and the decision set, are violated at worst, if they are."""
+        worst = [*np.max(self.constraint_values, axis=0), np.max(self.outside)]
+        return {
+            name: float(value) for name, value in zip([*names, DECISION_SET], worst, strict=True) if value > VIOLATED
+        }
+
+
+class Limits(NamedTuple):
+    """Bounds `lower` and `upper` (d,) that people put on decisions, infinite where there are none.
+
+    The `anchor` (d,) meets them and all constraints with room to spare.
+
+    >>> import numpy as np
+    >>> limits = Limits(np.array([-np.inf, 0.0]), np.array([5.0, np.inf]), np.array([2.0, 2.0]))
+    >>> limits.met_by(np.array([[4.0, 9.0]])), limits.met_by(np.array([[6.0, 9.0]]))
+    (True, False)
+    """
+
+    lower: Floats
+    upper: Floats
+    anchor: Floats
+
+    def met_by(self, decisions: Floats) -> bool:
+        """Whether all decisions (b, d) meet them."""
+        return bool(np.all((self.lower <= decisions) & (decisions <= self.upper)))
+
+
+class InForce(NamedTuple):
+    """Which events a study goes by, by their numbers: 0, the first event, until another one takes its place.
+
+    `method` is the one that says what the method is, `retracted` the last retraction, which lists all reports that were taken
+    back, and `limits` the last event that set some.
+
+    >>> InForce(), InForce(retracted=7).plain()
+    (InForce(method=0, retracted=0, limits=0), {'retracted': 7})
+    """
+
+    method: int = 0
+    retracted: int = 0
+    limits: int = 0
+
+    def plain(self) -> dict[str, int]:
+        """Those that are not the first event."""
+        return {name: number for name, number in self._asdict().items() if number}
+
+
+FROM_THE_START = InForce()
+"""Nothing was corrected yet."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Created:
     """The study was created. `identity` is the method in values and arrays, by path; its functions were probed at `points`.
 
-    `folder` is where the description `spec` was, if it names files, and `library` the digest of this library's code.
+    `folder` is where the description `spec` was, if it names files, `library` the digest of this library's code, and `labels` are
+    the names of the numbers of a decision and of a sample. With `approval`, what is asked for is a proposal, which somebody must
+    approve.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -117,13 +187,65 @@ class Created:
     planned: Planned
     library: str
     folder: str | None = None
+    labels: Labels = UNNAMED
+    approval: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Amended:
+    """The study goes on with another method, to which all reports were told, from the beginning.
+
+    `before` is the number of the event that says what the method was until then. What `Created` says of a method is said of the
+    new one; `probes` and `probe_losses` are those of `Observed`, if there were data. `open` are the decisions of the deployment
+    that was open, with their g under the new constraints, and `limits` are those that hold from now on, if there are any.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> def method(cost):
+    ...     return pf.repeated_gradient(pf.Problem(Revenue([cost]), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method(1.0)) as study:
+    ...     told = study.tell(study.ask(), [[[3.0]]])
+    ...     study.amend(method(1.5), "the supplier asks for more", by="Ada")
+    ...     amended = [event for event in study.events() if isinstance(event, pf.study.Amended)]
+    >>> amended[0].reason, amended[0].by, amended[0].so_far.told
+    ('the supplier asks for more', 'Ada', 1)
+    """
+
+    kind: ClassVar[str] = "amend"
+    number: int
+    at: float
+    reason: str
+    by: str
+    before: int
+    performative: str
+    jax: str
+    spec: str | None
+    identity: Identity
+    points: Arrays
+    planned: Planned
+    library: str
+    so_far: SoFar
+    columns: list[str] | None
+    width: int | None
+    in_force: InForce
+    folder: str | None = None
+    approval: bool = False
+    probes: Floats | None = None
+    probe_losses: Floats | None = None
+    open: Actual | None = None
+    limits: Limits | None = None
+    labels: Labels = UNNAMED
+
+
+Basis = Created | Amended
+"""An event that says what the method is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """`decisions` (b, d) were asked for around θ_t = `decision`; `constraint_values` (b, m) are their g, `multipliers` is λ_t.
 
-    `attempt` counts the canceled deployments of the same round.
+    `attempt` counts the canceled or declined deployments of the same round. A `proposal` must be approved before it is deployed.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -145,6 +267,49 @@ class Asked:
     constraint_values: Floats
     decision: Floats
     multipliers: Floats
+    proposal: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Approved:
+    """A proposal was approved; `edited` are the decisions to deploy in its place, if there are any.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with pf.Study.create(f"{folder}/studies.db", "prices", method, approval=True) as study:
+    ...         deployment = study.approve(study.ask(), [0.5], by="Ada")
+    ...         approved = [event for event in study.events() if isinstance(event, pf.study.Approved)]
+    >>> deployment.decisions.tolist(), approved[0].by, approved[0].edited.decisions.tolist()
+    ([[0.5]], 'Ada', [[0.5]])
+    """
+
+    kind: ClassVar[str] = "approve"
+    number: int
+    at: float
+    deployment: int
+    by: str
+    edited: Actual | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declined:
+    """A proposal was declined; `limits` are all that hold from now on, if this set some.
+
+    >>> import numpy as np, performative as pf
+    >>> limits = pf.study.Limits(np.array([-np.inf]), np.array([5.0]), np.array([2.5]))
+    >>> pf.study.Declined(2, 0.0, deployment=1, reason="too dear", by="Ada", limits=limits).limits.upper.tolist()
+    [5.0]
+    """
+
+    kind: ClassVar[str] = "decline"
+    number: int
+    at: float
+    deployment: int
+    reason: str
+    by: str
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +317,8 @@ class Observed:
     """`samples` (b, n, k) were reported for a deployment; `planned` is what the method asks for after that.
 
     `losses` (b,) are the mean losses of its decisions; `columns` are the names of the k numbers, if known. The first such event
-    also has the loss at `probes` like the data.
+    also has the loss at `probes` like the data. `actual` is what was deployed, if not what was asked for, and `confirmed` are the
+    reasons why the samples looked wrong, if somebody said that they are right all the same.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -175,6 +341,42 @@ class Observed:
     so_far: SoFar
     probes: Floats | None = None
     probe_losses: Floats | None = None
+    in_force: InForce = FROM_THE_START
+    actual: Actual | None = None
+    confirmed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Retracted:
+    """The report of a deployment was taken back: `planned` follows from the others alone, told again from the beginning.
+
+    `told` is the number of the event that reported it, and `reports` are the numbers of all such events that were taken back so
+    far. `so_far`, `columns` and `width` (how many numbers a sample has, if that is known) are those of the reports that are left.
+
+    >>> import tempfile, performative as pf
+    >>> from performative.losses import Revenue
+    >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
+    >>> with tempfile.TemporaryDirectory() as folder, pf.Study.create(f"{folder}/studies.db", "prices", method) as study:
+    ...     told = study.tell(study.ask(), [[[3e9]]])
+    ...     study.retract(1, "a typo", by="Ada")
+    ...     retracted = [event for event in study.events() if isinstance(event, pf.study.Retracted)]
+    >>> retracted[0].reason, retracted[0].by, retracted[0].reports.tolist(), retracted[0].planned.decision.tolist()
+    ('a typo', 'Ada', [2], [0.0])
+    """
+
+    kind: ClassVar[str] = "retract"
+    number: int
+    at: float
+    deployment: int
+    told: int
+    reason: str
+    by: str
+    reports: NDArray[np.int64]
+    columns: list[str] | None
+    width: int | None
+    planned: Planned
+    so_far: SoFar
+    in_force: InForce
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +432,7 @@ class Signed:
     signature: str
 
 
-Event = Created | Asked | Observed | Canceled | Noted | Signed
+Event = Created | Amended | Asked | Approved | Declined | Observed | Retracted | Canceled | Noted | Signed
 
 
 def encoded(event: Event) -> bytes:
@@ -249,8 +451,11 @@ class Report(NamedTuple):
 
     number: int
     at: float
+    deployment: int
     samples: NDArray[np.float64]
     losses: NDArray[np.float64]
+    actual: Actual | None
+    confirmed: tuple[str, ...] = ()
 
 
 def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
@@ -259,7 +464,15 @@ def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
     if header["kind"] == Asked.kind:
         return _asked(number, header, arrays)
     if header["kind"] == Observed.kind:
-        return Report(number, header["at"], arrays["samples"], arrays["losses"])
+        return Report(
+            number=number,
+            at=header["at"],
+            deployment=header["deployment"],
+            samples=arrays["samples"],
+            losses=arrays["losses"],
+            actual=_actual(_ACTUAL, arrays),
+            confirmed=tuple(header.get("confirmed", ())),
+        )
     return None
 
 
@@ -272,9 +485,9 @@ def _known(number: int, body: bytes) -> tuple[dict[str, Any], Packed]:
 
 
 def plain(event: Event) -> dict[str, Any]:
-    """An event in lists, numbers and strings, under its stored names. The arrays of a `Created` event are left out."""
+    """An event in lists, numbers and strings, under its stored names. The arrays of `Created` and `Amended` are left out."""
     header, arrays = _parts(event)
-    values = {} if isinstance(event, Created) else {key: array.tolist() for key, array in arrays.items()}
+    values = {} if isinstance(event, Basis) else {key: array.tolist() for key, array in arrays.items()}
     return {"event": event.number, **header, **values}
 
 
@@ -285,19 +498,31 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
     match event:
         case Asked():
             header |= {"round": event.round, "samples": event.samples, "attempt": event.attempt}
+            header |= {"proposal": True} if event.proposal else {}
             arrays = {
                 "decisions": event.decisions,
                 "g": event.constraint_values,
                 "decision": event.decision,
                 "multipliers": event.multipliers,
             }
+        case Approved():
+            header |= {"deployment": event.deployment, "by": event.by}
+            arrays = _deployed(_EDITED, event.edited)
+        case Declined():
+            header |= {"deployment": event.deployment, "reason": event.reason, "by": event.by}
+            arrays = _limits(event.limits)
         case Observed():
             header |= {"deployment": event.deployment, "columns": event.columns, "told": event.so_far.told}
-            far = event.so_far
-            arrays = {"samples": event.samples, "losses": event.losses}
-            arrays |= {f"{_SO_FAR}{name}": getattr(far, name) for name in ("least", "violated", "worst")}
+            arrays = {"samples": event.samples, "losses": event.losses} | _sums(event.so_far)
+            if event.confirmed:
+                header["confirmed"] = list(event.confirmed)
             if event.probes is not None:
                 arrays |= {"probed": event.probes, "loss": event.probe_losses}
+            arrays |= _deployed(_ACTUAL, event.actual)
+        case Retracted():
+            header |= {"deployment": event.deployment, "report": event.told, "reason": event.reason, "by": event.by}
+            header |= {"columns": event.columns, "width": event.width, "told": event.so_far.told}
+            arrays = {"reports": event.reports} | _sums(event.so_far)
         case Canceled():
             header |= {"deployment": event.deployment, "reason": event.reason}
         case Noted():
@@ -305,12 +530,24 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         case Signed():
             header |= {"key": event.key, "signature": event.signature}
         case Created():
-            values = {path: value for path, value in event.identity.items() if not isinstance(value, np.ndarray)}
-            arrays = {path: value for path, value in event.identity.items() if isinstance(value, np.ndarray)}
-            arrays |= {_PROBED + name: array for name, array in event.points.items()}
             header |= {"seed": event.seed, "performative": event.performative, "jax": event.jax}
-            header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
-    if isinstance(event, Created | Observed):
+        case Amended():
+            header |= {"reason": event.reason, "by": event.by, "before": event.before, "width": event.width}
+            header |= {"columns": event.columns, "told": event.so_far.told}
+            header |= {"performative": event.performative, "jax": event.jax}
+            arrays = _sums(event.so_far) | _deployed(_OPEN, event.open) | _limits(event.limits)
+            if event.probes is not None:
+                arrays |= {"probed": event.probes, "loss": event.probe_losses}
+    if isinstance(event, Basis):
+        values = {path: value for path, value in event.identity.items() if not isinstance(value, np.ndarray)}
+        arrays |= {path: value for path, value in event.identity.items() if isinstance(value, np.ndarray)}
+        arrays |= {_PROBED + name: array for name, array in event.points.items()}
+        header |= {"spec": event.spec, "folder": event.folder, "library": event.library, "identity": values}
+        header["labels"] = event.labels.plain()
+        header |= {"approval": True} if event.approval else {}
+    if isinstance(event, Observed | Retracted | Amended) and event.in_force.plain():
+        header["in force"] = event.in_force.plain()
+    if isinstance(event, Basis | Observed | Retracted):
         planned = event.planned
         header["next"] = {"round": planned.round, "samples": planned.samples, "draws": planned.draws}
         parts: dict[str, NDArray[Any]] = {
@@ -322,6 +559,26 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         parts |= {f"{_WHY}{name}": number for name, number in (planned.reasons or {}).items()}
         arrays |= {_NEXT + name: part for name, part in parts.items()}
     return header, arrays
+
+
+def _deployed(prefix: str, actual: Actual | None) -> dict[str, NDArray[Any]]:
+    return {} if actual is None else {f"{prefix}{name}": part for name, part in actual._asdict().items()}
+
+
+def _limits(limits: Limits | None) -> dict[str, NDArray[Any]]:
+    return {} if limits is None else {f"{_LIMITS}{name}": part for name, part in limits._asdict().items()}
+
+
+def _sums(far: SoFar) -> dict[str, NDArray[Any]]:
+    return {f"{_SO_FAR}{name}": getattr(far, name) for name in ("least", "violated", "worst")}
+
+
+def _so_far(header: dict[str, Any], arrays: Arrays) -> SoFar:
+    return SoFar(header["told"], *(arrays[f"{_SO_FAR}{name}"] for name in ("least", "violated", "worst")))
+
+
+def _in_force(header: dict[str, Any]) -> InForce:
+    return InForce(**header.get("in force", {}))
 
 
 def _planned(header: dict[str, Any], arrays: Arrays) -> Planned:
@@ -340,8 +597,6 @@ def _planned(header: dict[str, Any], arrays: Arrays) -> Planned:
 
 
 def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
-    points = {name.removeprefix(_PROBED): array for name, array in arrays.items() if name.startswith(_PROBED)}
-    others = {path: array for path, array in arrays.items() if not path.startswith((_PROBED, _NEXT))}
     return Created(
         number=number,
         at=header["at"],
@@ -349,11 +604,55 @@ def _created(number: int, header: dict[str, Any], arrays: Arrays) -> Created:
         performative=header["performative"],
         jax=header["jax"],
         spec=header["spec"],
-        identity=header["identity"] | others,
-        points=points,
+        identity=_identity(header, arrays),
+        points=_points(arrays),
         planned=_planned(header, arrays),
         library=header["library"],
         folder=header["folder"],
+        labels=_labels(header),
+        approval=header.get("approval", False),
+    )
+
+
+def _identity(header: dict[str, Any], arrays: Arrays) -> Identity:
+    others = (_PROBED, _NEXT, _SO_FAR, _OPEN, _LIMITS)
+    parts = {path: array for path, array in arrays.items() if not path.startswith(others)}
+    return header["identity"] | {path: array for path, array in parts.items() if path not in ("probed", "loss")}
+
+
+def _labels(header: dict[str, Any]) -> Labels:
+    return Labels.of_plain(header.get("labels", {}))
+
+
+def _points(arrays: Arrays) -> Arrays:
+    return {name.removeprefix(_PROBED): array for name, array in arrays.items() if name.startswith(_PROBED)}
+
+
+def _amended(number: int, header: dict[str, Any], arrays: Arrays) -> Amended:
+    return Amended(
+        number=number,
+        at=header["at"],
+        reason=header["reason"],
+        by=header["by"],
+        before=header["before"],
+        performative=header["performative"],
+        jax=header["jax"],
+        spec=header["spec"],
+        identity=_identity(header, arrays),
+        points=_points(arrays),
+        planned=_planned(header, arrays),
+        library=header["library"],
+        so_far=_so_far(header, arrays),
+        columns=header["columns"],
+        width=header["width"],
+        in_force=_in_force(header),
+        folder=header["folder"],
+        approval=header.get("approval", False),
+        probes=arrays.get("probed"),
+        probe_losses=arrays.get("loss"),
+        open=_actual(_OPEN, arrays),
+        limits=_stored_limits(arrays),
+        labels=_labels(header),
     )
 
 
@@ -368,11 +667,11 @@ def _asked(number: int, header: dict[str, Any], arrays: Arrays) -> Asked:
         constraint_values=arrays["g"],
         decision=arrays["decision"],
         multipliers=arrays["multipliers"],
+        proposal=header.get("proposal", False),
     )
 
 
 def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
-    far = (arrays[f"{_SO_FAR}{name}"] for name in ("least", "violated", "worst"))
     return Observed(
         number=number,
         at=header["at"],
@@ -381,9 +680,49 @@ def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
         samples=arrays["samples"],
         losses=arrays["losses"],
         planned=_planned(header, arrays),
-        so_far=SoFar(header["told"], *far),
+        so_far=_so_far(header, arrays),
         probes=arrays.get("probed"),
         probe_losses=arrays.get("loss"),
+        in_force=_in_force(header),
+        actual=_actual(_ACTUAL, arrays),
+        confirmed=tuple(header.get("confirmed", ())),
+    )
+
+
+def _actual(prefix: str, arrays: Arrays) -> Actual | None:
+    if f"{prefix}decisions" not in arrays:
+        return None
+    return Actual(*(arrays[f"{prefix}{name}"] for name in Actual._fields))
+
+
+def _approved(number: int, header: dict[str, Any], arrays: Arrays) -> Approved:
+    return Approved(number, header["at"], header["deployment"], header["by"], _actual(_EDITED, arrays))
+
+
+def _declined(number: int, header: dict[str, Any], arrays: Arrays) -> Declined:
+    return Declined(number, header["at"], header["deployment"], header["reason"], header["by"], _stored_limits(arrays))
+
+
+def _stored_limits(arrays: Arrays) -> Limits | None:
+    if f"{_LIMITS}anchor" not in arrays:
+        return None
+    return Limits(*(arrays[f"{_LIMITS}{name}"] for name in Limits._fields))
+
+
+def _retracted(number: int, header: dict[str, Any], arrays: Arrays) -> Retracted:
+    return Retracted(
+        number=number,
+        at=header["at"],
+        deployment=header["deployment"],
+        told=header["report"],
+        reason=header["reason"],
+        by=header["by"],
+        reports=arrays["reports"],
+        columns=header["columns"],
+        width=header["width"],
+        planned=_planned(header, arrays),
+        so_far=_so_far(header, arrays),
+        in_force=_in_force(header),
     )
 
 
@@ -401,8 +740,12 @@ def _signed(number: int, header: dict[str, Any], _: Arrays) -> Signed:
 
 _DECODERS: dict[str, Callable[[int, dict[str, Any], Arrays], Event]] = {
     Created.kind: _created,
+    Amended.kind: _amended,
     Asked.kind: _asked,
+    Approved.kind: _approved,
+    Declined.kind: _declined,
     Observed.kind: _observed,
+    Retracted.kind: _retracted,
     Canceled.kind: _canceled,
     Noted.kind: _noted,
     Signed.kind: _signed,

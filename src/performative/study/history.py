@@ -2,34 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from performative.numerics.arrays import Floats
 from performative.study.events import Asked, Event, Observed, Report
+from performative.study.labels import Labels
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 class Round(NamedTuple):
-    """A deployment whose samples were reported: when it was asked for, and what was observed."""
+    """A deployment whose samples were reported: what was asked for, and what was observed."""
 
     asked: Asked
     observed: Observed | Report
 
+    @property
+    def decisions(self) -> Floats:
+        """What was really deployed (b, d)."""
+        return (self.observed.actual or self.asked).decisions
 
-def rounds(events: Iterable[Event | Report | None]) -> Iterator[Round]:
-    """The deployments of a log whose samples were reported."""
+    @property
+    def constraint_values(self) -> Floats:
+        """The g of what was really deployed (b, m)."""
+        return (self.observed.actual or self.asked).constraint_values
+
+
+def rounds(
+    events: Iterable[Event | Report | None], find: Callable[[int], Asked], without: Collection[int] = ()
+) -> Iterator[Round]:
+    """The deployments of a log whose samples were reported, except the reports `without`, by the numbers of their events.
+
+    `find` gives the event that asked for a deployment where it lies before these events, or was reported before.
+    """
     asked: Asked | None = None
     for event in events:
         if isinstance(event, Asked):  # one is open at a time
             asked = event
-        elif isinstance(event, Observed | Report):
-            assert asked is not None
-            yield Round(asked, event)
+        elif isinstance(event, Observed | Report) and event.number not in without:
+            is_open = asked is not None and asked.number == event.deployment
+            yield Round(asked if asked is not None and is_open else find(event.deployment), event)
+
+
+def by_name(values: Floats, then: Sequence[str], now: Sequence[str], missing: float) -> Floats:
+    """Numbers of the constraints `then` (…, m) as those of the constraints `now`; `missing` where one was not there.
+
+    >>> by_name(np.array([[1.0, 2.0]]), ["cap", "floor"], ["floor", "mean"], np.nan)
+    array([[ 2., nan]])
+    """
+    if then == now or list(then) == list(now):
+        return values
+    found = np.full((*values.shape[:-1], len(now)), missing)
+    for place, name in enumerate(now):
+        if name in then:
+            found[..., place] = values[..., then.index(name)]
+    return found
+
+
+def least(slack: Floats) -> Floats:
+    """The least slack (n, m) of deployments (n, b, m), nan where there is none; infinite where there was no such constraint."""
+    return np.min(np.where(np.isnan(slack), np.inf, slack), axis=1, initial=np.inf)
 
 
 MEANINGS = {
@@ -40,13 +77,14 @@ MEANINGS = {
     "samples": ("samples", "How many samples each of its decisions brought."),
     "decision": ("decision θ_t", "The method's decision, before exploration."),
     "multipliers": ("multipliers λ_t", "The multipliers of the constraints at the time."),
-    "deployed": ("deployed decisions", "The decisions that were deployed; NaN beyond their number."),
+    "proposed": ("decisions asked for", "The decisions that the method asked for; NaN beyond their number."),
+    "deployed": ("deployed decisions", "The decisions that were really deployed; NaN beyond their number."),
     "slack": (
         "slack −g(θ)",
         "The room that each deployed decision leaves in each constraint; negative if it violates it.",
     ),
     "data": ("mean of the samples", "The mean of the samples that each deployed decision brought."),
-    "loss": ("mean loss", "The mean loss of each deployed decision over its samples."),
+    "loss": ("mean loss", "The mean loss of each deployed decision over its samples, by the loss of the time."),
 }
 """What each variable of a history is."""
 
@@ -96,17 +134,27 @@ class Column:
 
 
 class Reported:
-    """The deployments that were reported, column by column: those of MEANINGS that are `kept`. It grows with the log."""
+    """The deployments that were reported, column by column: those of MEANINGS that are `kept`. It grows with the log.
 
-    def __init__(self, dimension: int, constraint_names: list[str], kept: Iterable[str] = MEANINGS) -> None:
-        self.constraint_names = constraint_names
+    `names_at` says which constraints there were before an event; numbers of others are NaN.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        constraint_names: list[str],
+        names_at: Callable[[int], list[str]],
+        kept: Iterable[str] = MEANINGS,
+    ) -> None:
+        self.constraint_names, self._names_at = constraint_names, names_at
         self._dimension = dimension
         whole = ("deployment", "t", "samples")
         self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in kept}
 
     def add(self, one: Round) -> None:
         """Add a deployment."""
-        asked, observed = one
+        asked, observed, names = one.asked, one.observed, self.constraint_names
+        multipliers, slack = asked.multipliers, -one.constraint_values
         values = {
             "deployment": asked.number,
             "t": asked.round,
@@ -114,9 +162,10 @@ class Reported:
             "told": observed.at,
             "samples": observed.samples.shape[1],
             "decision": asked.decision.copy(),  # copies, since a view would keep the whole record in memory
-            "multipliers": asked.multipliers.copy(),
-            "deployed": asked.decisions.copy(),
-            "slack": -asked.constraint_values,
+            "multipliers": by_name(multipliers, self._names_at(asked.number), names, np.nan).copy(),
+            "proposed": asked.decisions.copy(),
+            "deployed": one.decisions.copy(),
+            "slack": by_name(slack, self._names_at(observed.number), names, np.nan),
             "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
             "loss": observed.losses.copy(),
         }
@@ -135,6 +184,7 @@ class Reported:
         empty = {
             "decision": (d,),
             "multipliers": (m,),
+            "proposed": (1, d),
             "deployed": (1, d),
             "slack": (1, m),
             "data": (1, 0),
@@ -142,17 +192,19 @@ class Reported:
         }
         return np.zeros((0, *empty.get(name, ())), rows.dtype)
 
-    def dataset(self, name: str, seed: int) -> xr.Dataset:
+    def dataset(self, name: str, seed: int, labels: Labels) -> xr.Dataset:
         """A dataset over `deployment`, the ids of the deployments that were reported.
 
-        It holds θ_t, λ_t, and for each of the b decisions what was deployed, its slack −g in each constraint, the means of the
-        data it brought and their average loss. Where rounds deploy different numbers of decisions, missing ones are NaN.
+        It holds θ_t, λ_t, and for each of the b decisions what was asked for, what was deployed, its slack −g in each constraint,
+        the means of the data it brought and their average loss, along the names of their numbers if they have any. Where rounds
+        deploy different numbers of decisions, missing ones are NaN.
         """
         import xarray as xr
 
         shapes = {
             "decision": ("dimension",),
             "multipliers": ("constraint",),
+            "proposed": ("probe", "dimension"),
             "deployed": ("probe", "dimension"),
             "slack": ("probe", "constraint"),
             "data": ("probe", "number"),
@@ -170,6 +222,13 @@ class Reported:
             },
             attrs={"study": name, "seed": seed},
         )
+        for dimension, names, units in (
+            ("dimension", labels.decisions, labels.decision_units),
+            ("number", labels.data, labels.data_units),
+        ):
+            if names is not None and past.sizes[dimension] == len(names):  # no data, no numbers
+                past = past.assign_coords({dimension: list(names)})
+                past[dimension].attrs |= {} if units is None else {"units": list(units)}
         for variable, (long_name, description) in MEANINGS.items():
             past[variable].attrs |= {"long_name": long_name, "description": description}
         return past
@@ -180,10 +239,13 @@ def moment(seconds: Any) -> Any:
     return (np.asarray(seconds, np.float64) * 1e6).astype("datetime64[us]")
 
 
-def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> Iterator[dict[str, Any]]:
+def records(
+    reported_rounds: Iterable[Round], constraint_names: list[str], names_at: Callable[[int], list[str]], labels: Labels
+) -> Iterator[dict[str, Any]]:
     """The history as a row for each decision that was deployed."""
-    for asked, observed in reported_rounds:
-        for place, decision in enumerate(asked.decisions):
+    for one in reported_rounds:
+        asked, observed = one.asked, one.observed
+        for place, decision in enumerate(one.decisions):
             row: dict[str, Any] = {
                 "deployment": asked.number,
                 "t": asked.round,
@@ -193,7 +255,13 @@ def records(reported_rounds: Iterable[Round], constraint_names: list[str]) -> It
                 "decision": place,
                 "loss": float(observed.losses[place]),
             }
-            for label, values in (("theta", decision), ("mean", observed.samples[place].mean(axis=0))):
-                row |= {f"{label}_{index}": value for index, value in enumerate(values.tolist())}
-            slack = (-asked.constraint_values[place]).tolist()
+            for label, values, names in (
+                ("theta", decision, labels.decisions),
+                ("proposed", asked.decisions[place], labels.decisions),
+                ("mean", observed.samples[place].mean(axis=0), labels.data),
+            ):  # a price and what was sold at it may have one name
+                places = range(len(values)) if names is None else names
+                row |= {f"{label}_{name}": value for name, value in zip(places, values.tolist(), strict=True)}
+            values = by_name(-one.constraint_values[place], names_at(observed.number), constraint_names, np.nan)
+            slack = values.tolist()
             yield row | {f"slack {name}": value for name, value in zip(constraint_names, slack, strict=True)}

@@ -26,15 +26,15 @@ from performative.numerics.programs import Program
 from performative.numerics.watched import Watched
 from performative.past import Past
 from performative.problem import Problem
-from performative.study.events import Created, Identity, Observed
+from performative.study.events import Amended, Basis, Identity, Observed
 from performative.study.records import Arrays
 from performative.study.states import is_key
+from performative.study.usable import accepted_widths, computed
 
 TOLERANCE = 1e-9
 """The relative difference between stored and given numbers that counts as rounding."""
 POINTS = 4
 """At how many points functions are compared."""
-_WIDTHS = range(1, 65)
 _ROUNDS = np.array([1, 2, 3, 10, 100, 1000, 10**6])
 _SHIFT = ".shift(probes)"
 _HISTORY, _ANCHOR = "method.history", "method.safety.anchor"
@@ -45,26 +45,26 @@ def identity(method: Method, points: Arrays) -> Identity:
     """Everything known about a method before any data, with its functions probed at `points`."""
     problem = method.problem
     values = dict(_walked(method, "method", (), problem.d))
-    round_and_decision = _computed(_begun_there, method)
+    round_and_decision = computed(_begun_there, method)
     values |= dict(zip(("method.init().round", "method.init().decision"), round_and_decision, strict=True))
     decisions = points["decisions"]
     values["constraints"] = list(problem.constraint_names)
-    values["g(probes)"] = _computed(_values_there, problem, decisions)
+    values["g(probes)"] = computed(_values_there, problem, decisions)
     for name, samples in points.items():
         if name != "decisions":
             values[f"loss(probes of {samples.shape[1]} numbers)"] = losses(problem, decisions, samples)
     return values
 
 
-def require_same(name: str, created: Created, first: Observed | None, method: Method) -> None:
-    """Refuse a method other than the one that study `name` was created with; `first` is the first event with samples."""
+def require_same(name: str, created: Basis, probed: Observed | Amended | None, method: Method) -> None:
+    """Refuse a method other than the one of study `name`; `probed` is the event that has its loss on probes like the data."""
     points, dimension = created.points, method.problem.dimension
     if dimension != points["decisions"].shape[1]:
         raise OtherMethod(name, [f"dimension: stored {points['decisions'].shape[1]}, but got {dimension}"])
     stored, given = dict(created.identity), identity(method, points)
-    if first is not None and first.probes is not None:
+    if probed is not None and probed.probes is not None:
         path = "loss(probes like the data)"
-        stored[path], given[path] = first.probe_losses, losses(method.problem, points["decisions"], first.probes)
+        stored[path], given[path] = probed.probe_losses, losses(method.problem, points["decisions"], probed.probes)
     lines = differences(stored, given)
     if lines:
         raise OtherMethod(name, lines)
@@ -101,17 +101,7 @@ def loss_at(problem: Problem, decisions: Floats, rows: Floats) -> tuple[Floats, 
 @in_float64
 def losses(problem: Problem, decisions: Floats, samples: Floats) -> Floats:
     """The loss of every decision on every sample."""
-    return np.asarray(_computed(_losses_there, problem, decisions, samples), np.float64)
-
-
-def _computed(program: Program, *given: Any) -> Any:
-    """What a program returns, as NumPy arrays; without compiling it where that cannot be done."""
-    try:
-        found = program(*given)
-    except jax.errors.JAXTypeError:
-        with jax.disable_jit():
-            found = program.function(*given)
-    return jax.tree.map(np.asarray, found)
+    return np.asarray(computed(_losses_there, problem, decisions, samples), np.float64)
 
 
 @Program
@@ -135,7 +125,7 @@ def new_points(problem: Problem) -> dict[str, Floats]:
     """Points to probe a problem's functions at: decisions of its set, and samples of widths that its loss accepts."""
     edge = problem.decisions.spread(problem.d, 4 * POINTS)
     decisions = _random(0).dirichlet(np.ones(len(edge)), size=POINTS) @ edge  # inside a convex set
-    accepted = [width for width in _widths(problem) if _accepts(problem, width)]
+    accepted = accepted_widths(problem)
     widths = dict.fromkeys((accepted[0], min(accepted), max(accepted))) if accepted else ()
     return {"decisions": decisions} | {
         f"samples {width}": _random(width).normal(size=(POINTS, width)) for width in widths
@@ -182,33 +172,6 @@ def _shown(value: Any) -> str:
 
 def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-@in_float64
-def require_usable(problem: Problem) -> None:
-    """Refuse a loss that fails on samples of every width, for a reason other than their width."""
-    failures = []
-    for width in _widths(problem):
-        try:
-            problem.check_samples(width)
-            return
-        except ValueError as error:
-            failures.append(error)
-    if all(error.__cause__ is None or isinstance(error.__cause__, jax.errors.JAXTypeError) for error in failures):
-        raise failures[0]
-
-
-def _widths(problem: Problem) -> list[int]:
-    d = problem.d
-    return list(dict.fromkeys((d, d + 1, *_WIDTHS)))
-
-
-def _accepts(problem: Problem, width: int) -> bool:
-    try:
-        problem.check_samples(width)
-    except ValueError:
-        return False
-    return True
 
 
 def _walked(node: Any, path: str, within: tuple[int, ...], dimension: int) -> Iterator[tuple[str, Any]]:

@@ -126,6 +126,18 @@ Names = Annotated[
     str | list[str],
     _kind("a name or a list of names", _is_name, lambda value: isinstance(value, list) and all(map(_is_name, value))),
 ]
+Columns = Annotated[
+    list[str], _kind("a list of names", lambda value: isinstance(value, list) and value and all(map(_is_name, value)))
+]
+Units = Annotated[
+    str | list[str],
+    _kind(
+        "a unit or a list of units",
+        lambda value: (
+            isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+        ),
+    ),
+]
 Share = Annotated[float, _kind("a number > 0 and <= 1", lambda value: _is_number(value) and 0 < value <= 1)]
 Between = Annotated[float, _kind("a number > 0 and < 1", lambda value: _is_number(value) and 0 < value < 1)]
 Safety = Annotated[str, _kind("'pull' or 'nearest'", lambda value: value in ("pull", "nearest"))]
@@ -157,7 +169,12 @@ def all_keys() -> set[str]:
     return found - {"type"}
 
 
-class _Box(Table):
+class _Set(Table):
+    columns: Columns = _optional
+    units: Units = _optional
+
+
+class _Box(_Set):
     type: Literal["box"]
     lower: Lower
     upper: Upper
@@ -172,13 +189,13 @@ class _Box(Table):
         return upper
 
 
-class _Ball(Table):
+class _Ball(_Set):
     type: Literal["ball"]
     radius: Positive
     center: Row = _optional
 
 
-class _Simplex(Table):
+class _Simplex(_Set):
     type: Literal["simplex", "budget"]
     total: Positive
 
@@ -289,6 +306,13 @@ class _TwoStage(_Method):
     effect: Matrix = _optional
 
 
+class Data(Table):
+    """What the numbers of a sample are called."""
+
+    columns: Columns
+    units: Units = _optional
+
+
 class History(Table):
     """Past deployments in a CSV file, and its columns."""
 
@@ -307,11 +331,13 @@ class Spec(Table):
         _kind(f"a whole number from 0 to {MOST_SEED}", lambda value: type(value) is int and 0 <= value <= MOST_SEED),
     ] = 0
     dimension: Count = _optional
+    approval: bool = False
     decisions: object
     constraints: Annotated[
         list[object], _kind("a list of tables, [[constraints]]", lambda value: isinstance(value, list))
     ] = []
     loss: object
+    data: object = _optional
     method: object
     history: object = _optional
 
@@ -322,6 +348,7 @@ TABLES: dict[str, TypeAdapter[Any]] = {
     "loss": TypeAdapter(
         Annotated[_Ridge | _Revenue | _PortfolioReturn | _Pinball | _UserLoss, Field(discriminator="type")]
     ),
+    "data": TypeAdapter(Data),
     "history": TypeAdapter(History),
     "method": TypeAdapter(
         Annotated[_SafeApda | _Apda | _Stepping | _DerivativeFree | _TwoStage | _Method, Field(discriminator="type")]

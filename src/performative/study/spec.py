@@ -21,18 +21,24 @@ from performative.past import Past, history_for
 from performative.problem import Problem
 from performative.solvers.feasibility import require_feasible
 from performative.study import building
-from performative.study.identity import require_usable
+from performative.study.labels import Labels, data_names_of, names_of, units_of
 from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
+from performative.study.usable import broken, require_numbers, require_usable
 from performative.validation import like, shown
 
 
 class Described(NamedTuple):
-    """The study that a description stands for; `folder` is where its files are, if it names any."""
+    """The study that a description stands for.
+
+    `folder` is where its files are, if it names any, `labels` are its names, and `approval` see `Created`.
+    """
 
     name: str
     seed: int
     method: Method
     folder: str | None
+    labels: Labels
+    approval: bool = False
 
 
 def read_spec(path: str | os.PathLike[str]) -> str:
@@ -73,20 +79,22 @@ def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
     built = {key: _built(key, part, wrong) for key, part in tables.items() if key not in _BUILT_LATER}
     lengths = _lengths(parts, table.get("dimension"))
     wrong += _misfits(tables, lengths)
+    labels = _labels(tables, wrong)
     problem = _problem(parts, built, lengths, wrong)
     options = tables["method"].options() if "method" in tables else {}
     wrong += _outside(built.get("decisions"), lengths, options)
     past = _past(tables["history"], Path(folder), wrong) if "history" in tables else None
     if problem is not None:
         wrong += _impossible(problem, options)
-        wrong += _unfit(problem, past)
+        wrong += _unfit(problem, past, labels) or _without_numbers(problem, options, past, labels)
     if wrong or problem is None:
         raise SpecError(wrong)
     try:
         method = building.method_of(problem, options, past, None)
     except Exception as error:
         raise SpecError([f"method: {_message(error)}"]) from error
-    return Described(spec.name, spec.seed, method, None if past is None else str(Path(folder).resolve()))
+    where = None if past is None else str(Path(folder).resolve())
+    return Described(spec.name, spec.seed, method, where, labels, spec.approval)
 
 
 def _parts(file: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +128,9 @@ def _built(key: str, table: Table, wrong: list[str]) -> Any:
 def _line(key: str, item: Any) -> str:
     """One of pydantic's errors as a line: the key, the rule and the value."""
     place, kind = list(item["loc"]), item["type"]
-    if key not in ("", "history") and not kind.startswith("union_tag"):  # pydantic puts a table's type into the place
+    if key not in ("", "data", "history") and not kind.startswith(
+        "union_tag"
+    ):  # pydantic puts a table's type into the place
         del place[:1]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in [key, *place]).strip(".")
     if kind == "missing":
@@ -152,6 +162,9 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
             is_list = is_bounds or is_row(value) or is_table(value) or is_moves(value)
             if name in _AS_LONG_AS_THE_DECISION and is_list:
                 lengths.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
+    named = parts["decisions"].get("columns") if isinstance(parts.get("decisions"), dict) else None
+    if isinstance(named, list) and named:
+        lengths.append(_Length("decisions.columns", len(named), named))
     agreed = Counter(one.length for one in lengths).most_common(1)
     return sorted(lengths, key=lambda one: one.length != agreed[0][0])
 
@@ -215,12 +228,18 @@ def _outside(decisions: sets.DecisionSet | None, lengths: list[_Length], method:
 
 @in_float64
 def _impossible(problem: Problem, method: dict[str, Any]) -> list[str]:
-    """Constraints that no decision meets, and an anchor that violates them."""
+    """Constraints that no decision meets, and a start or an anchor that violates them."""
     wrong = []
     try:
         require_feasible(problem)
     except (ValueError, SolverFailed) as error:
         wrong.append(f"constraints: {_message(error)}")
+    start = np.asarray(method.get("start", ()), np.float64)
+    if start.size and problem.decisions.contains(start):
+        violated = broken(problem, start, ROUNDING * max(1.0, float(np.max(np.abs(start)))))
+        if violated:
+            got = f"got {shown(method['start'])}, which breaks {', '.join(violated)}"
+            wrong.append(f"method.start: must satisfy every constraint, but {got}")
     anchor = np.asarray(method.get("anchor", ()), np.float64)
     if anchor.size and problem.decisions.contains(anchor):
         values = np.asarray(problem.g(jnp.asarray(anchor)))
@@ -245,8 +264,27 @@ def _past(table: Table, folder: Path, wrong: list[str]) -> Past | None:
         return None
 
 
-def _unfit(problem: Problem, past: Past | None) -> list[str]:
-    """Past samples that the loss does not accept."""
+def _labels(tables: dict[str, Table], wrong: list[str]) -> Labels:
+    """The names that a description gives; lines in `wrong` where they cannot be meant."""
+    parts: list[tuple[str, ...] | None] = []
+    for key, read in (("decisions", names_of), ("data", data_names_of)):
+        options = tables[key].options() if key in tables else {}
+        try:
+            names = read(f"{key}.columns:", options.get("columns"))
+            parts += [names, units_of(f"{key}.units:", options.get("units"), names)]
+        except ValueError as error:
+            wrong.append(str(error))
+            parts += [None, None]
+    decisions, decision_units, data, data_units = parts
+    return Labels(decisions, data, decision_units, data_units)
+
+
+def _unfit(problem: Problem, past: Past | None, labels: Labels) -> list[str]:
+    """Names of samples that the loss does not accept, and past samples that it does not, or that stand in another order."""
+    try:
+        labels.fitting(problem, past)
+    except ValueError as error:
+        return [f"data.columns: {error}"]
     try:
         if past is not None and past.decisions.shape[1] == problem.d:
             history_for(problem, past)
@@ -255,12 +293,28 @@ def _unfit(problem: Problem, past: Past | None) -> list[str]:
     return []
 
 
+@in_float64
+def _without_numbers(problem: Problem, method: dict[str, Any], past: Past | None, labels: Labels) -> list[str]:
+    """A loss that cannot be computed at the start, or in the middle of the set if none is given."""
+    start = np.asarray(method.get("start", ()), np.float64)
+    decision = start if start.shape == (problem.d,) else np.mean(problem.decisions.spread(problem.d, 4), axis=0)
+    width = past.means.shape[1] if past is not None else None if labels.data is None else len(labels.data)
+    try:
+        require_numbers(problem, decision, width, slopes=method["type"] not in _WITHOUT_GRADIENT)
+    except Exception as error:  # the user's function is called
+        return [f"loss: {_message(error)}"]
+    return []
+
+
 def _message(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 _FILE = TypeAdapter(Spec)
-_BUILT_LATER = ("history", "method")
+ROUNDING = 1e-6
+"""By which share of its size a start may break a constraint: solvers round."""
+_WITHOUT_GRADIENT = ("one_point", "two_point")
+_BUILT_LATER = ("data", "history", "method")
 _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "effect_error",
     "signs", "max_move",

@@ -13,7 +13,9 @@ from performative.solvers.derivatives import constraint_values_at
 from performative.solvers.fixed_point import fixed_point
 from performative.study import belief, cautions
 from performative.study.belief import Believed, Gain, Predicted, Recent
-from performative.study.history import Reported
+from performative.study.events import VIOLATED
+from performative.study.history import Reported, least
+from performative.study.labels import UNNAMED, Labels
 from performative.study.words import row
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from performative.solvers.kkt import Solution
     from performative.study.deployments import Deployment
     from performative.study.history import Round
+    from performative.study.log import Log
 
 
 KEPT = ("deployment", "asked", "told", "samples", "decision", "deployed", "slack", "data", "loss")
@@ -80,28 +83,30 @@ class Status(NamedTuple):
     why: Explanation | None
     next_action: str
     warnings: tuple[str, ...]
+    labels: Labels = UNNAMED
 
     def __str__(self) -> str:
         """The status in lines of text."""
         lines = [f"study {self.name}: round {self.round}, {self.told} deployments reported"]
-        lines.append(f"decision   {row(self.decision)}")
+        lines.append(f"decision   {self._row(self.decision)}")
         if self.deployed is not None:
-            lines.append(f"deployed   {'; '.join(row(one) for one in self.deployed)}")
+            lines.append(f"deployed   {'; '.join(self._row(one) for one in self.deployed)}")
         for place, (name, slack) in enumerate(self.slack.items()):
             line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
-            if self.told:
-                past = self.slack_history[:, place]
+            past = self.slack_history[:, place]
+            past = past[np.isfinite(past)]  # of deployments since there is this constraint
+            if len(past):
                 line += f"; deployed with slack {past[-1]:.6g} last, {past.min():.6g} at worst"
             lines.append(line)
         lines += self._effect()
         for label, at in (("now", self.now), ("stable", self.stable), ("optimum", self.optimum)):
             if at is not None:
-                where = "" if at.decision is None or at.risk is None else f" at {row(at.decision)}"
+                where = "" if at.decision is None or at.risk is None else f" at {self._row(at.decision)}"
                 lines.append(f"risk {label:7} {_interval(at.risk, at.low, at.high, at.reason, where)}")
             elif self.now is not None:
                 lines.append(f"risk {label:7} not found")
             if label == "now" and self.gain is not None:
-                one, where = self.gain, f" over the start {row(self.gain.start)}"
+                one, where = self.gain, f" over the start {self._row(self.gain.start)}"
                 lines.append(f"gain         {_interval(one.gain, one.low, one.high, one.reason, where)}")
         if self.exploration_cost is not None:
             cost = self.exploration_cost
@@ -115,9 +120,12 @@ class Status(NamedTuple):
                     f"{budget['left']:.4g} is left"
                 )
             if moves is not None:
-                lines.append(f"max_move: {row(np.asarray(moves))} from one deployment to the next")
+                lines.append(f"max_move: {self._row(np.asarray(moves))} from one deployment to the next")
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join([*lines, f"next: {self.next_action}"])
+
+    def _row(self, decision: Floats) -> str:
+        return row(decision, self.labels.decisions, self.labels.decision_units)
 
     def _effect(self) -> list[str]:
         if self.effect is None:
@@ -128,8 +136,11 @@ class Status(NamedTuple):
         rows = np.atleast_2d(self.effect)
         rows = rows.reshape(-1, rows.shape[-1])
         errors = self.effect_error.reshape(rows.shape)
+        names = self.labels.data
+        names = names if names is not None and len(names) == len(rows) else tuple(map(str, range(len(rows))))
+        width = max(4, *(len(name) + 1 for name in names[:MOST_ROWS]))
         lines = [
-            f"effect {place:<4}"
+            f"effect {names[place]:<{width}}"
             + ", ".join(
                 f"{value:.4g} ± {error:.2g}" for value, error in zip(values[:MOST_ROWS], errors_of_row, strict=False)
             )
@@ -142,28 +153,38 @@ class Status(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """The status in lists, numbers and strings, as JSON has them: None for numbers that are not finite."""
-        return {key: _plain(value) for key, value in self._asdict().items()}
+        return {key: _plain(value) for key, value in self._asdict().items()} | {"labels": self.labels.plain()}
 
 
 class Progress:
     """The status of a study from time to time: what it needs of the log is kept, and read on from where it ended."""
 
-    def __init__(self, name: str, method: Method, dimension: int, constraint_names: list[str]) -> None:
+    def __init__(self, name: str, method: Method, log: Log) -> None:
         self._name, self._method = name, method
         self._recent = Recent(getattr(method, "history", None))
-        self._reported = Reported(dimension, constraint_names, KEPT)
+        self._reported = Reported(log.dimension, log.constraint_names, log.names_at, KEPT)
+        self._outside: dict[int, float] = {}  # how far from Θ something was deployed that was not asked for
         self._next = 0
         self._last: Status | None = None
 
     def status(
-        self, state: MethodState, pending: Deployment | None, reported: Callable[[int], Iterator[Round]]
+        self,
+        state: MethodState,
+        pending: Deployment | None,
+        reported: Callable[[int], Iterator[Round]],
+        labels: Labels,
     ) -> Status:
         """The status in a state of the method; `reported` gives the deployments of the log from a number on."""
         for one in reported(self._next):
-            self._recent.add(one.asked.number, one.asked.decisions, one.observed.samples)
+            self._recent.add(one.asked.number, one.decisions, one.observed.samples)
+            if one.observed.actual is not None and np.max(one.observed.actual.outside) > VIOLATED:
+                self._outside[one.asked.number] = float(np.max(one.observed.actual.outside))
             self._reported.add(one)
             self._next = one.observed.number + 1
-        self._last = _status(self._name, self._method, state, pending, self._reported, self._recent, self._last)
+        last = _status(
+            self._name, self._method, state, pending, self._reported, self._recent, self._outside, self._last
+        )
+        self._last = last._replace(labels=labels, next_action=_next(pending, labels))
         return self._last
 
 
@@ -175,15 +196,23 @@ def _status(
     pending: Deployment | None,
     past: Reported,
     recent: Recent,
+    outside: dict[int, float],
     last: Status | None,
 ) -> Status:
-    """See `Status`; `past` is the history, `recent` holds its last samples, and solvers begin where the `last` status ended."""
+    """See `Status`; `past` is the history, `recent` holds its last samples and `outside` what left Θ.
+
+    Solvers begin where the `last` status ended.
+    """
     problem = method.problem
     decision, multipliers = np.asarray(state.decision), np.asarray(state.multipliers)
     values, names = constraint_values_at(problem, decision), problem.constraint_names
     world = belief.believed(method, state, recent)
     deployed, slack = past["deployed"], past["slack"]
-    shown = pending.decisions if pending is not None else (_filled(deployed[-1]) if len(deployed) else None)
+    shown = (
+        pending.decisions
+        if pending is not None and pending.approved
+        else (_filled(deployed[-1]) if len(deployed) else None)
+    )
     start = past["decision"][0] if len(deployed) else decision
     effect, effect_error = (None, None) if world is None else belief.effect(world)
     window = slice(-cautions.RECENT, None)
@@ -195,6 +224,7 @@ def _status(
         *cautions.constraints(names, values, multipliers, decision, safe),
         *cautions.deployments(names, slack, past["deployment"]),
         *cautions.clock(past["deployment"], past["asked"], past["told"]),
+        *cautions.outside(outside, len(past)),
         *cautions.step(method, world, decisions),
         *cautions.data(
             deployed[window][present],
@@ -212,7 +242,7 @@ def _status(
         deployed=shown,
         multipliers=dict(zip(names, multipliers.tolist(), strict=True)),
         slack=dict(zip(names, (-values).tolist(), strict=True)),
-        slack_history=np.nanmin(slack, axis=1) if slack.size else np.zeros((len(slack), len(names))),
+        slack_history=least(slack) if slack.size else np.zeros((len(slack), len(names))),
         effect=effect,
         effect_error=effect_error,
         now=None if world is None else belief.predicted(world, decision),
@@ -221,7 +251,7 @@ def _status(
         optimum=None if world is None else belief.optimum(world, problem, decision, start, _place(optimum)),
         exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"]),
         why=method.why(state) if isinstance(method, Explains) else None,
-        next_action=_next(pending),
+        next_action="",
         warnings=tuple(warnings),
     )
 
@@ -234,10 +264,12 @@ def _place(predicted: Predicted | None) -> Floats | None:
     return None if predicted is None else predicted.decision
 
 
-def _next(pending: Deployment | None) -> str:
+def _next(pending: Deployment | None, labels: Labels) -> str:
     if pending is None:
         return "ask for the next decisions"
-    rows = "; ".join(row(one) for one in pending.decisions)
+    rows = "; ".join(row(one, labels.decisions, labels.decision_units) for one in pending.decisions)
+    if not pending.approved:
+        return f"approve or decline proposal {pending.id}: {rows}"
     return f"deploy {rows} and report {pending.samples} samples of each for deployment {pending.id}"
 
 

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from performative.errors import AlreadyTold
+from performative.errors import AlreadyTold, HeldBack, SameProposalWarning, StudyError
 from performative.study import signing
 from performative.study.copies import copy
-from performative.study.deployments import Deployment, Told
-from performative.study.events import Canceled, Event, Noted, Signed, encoded
+from performative.study.deployments import Deployment, Replay, Told
+from performative.study.events import Canceled, Event, InForce, Limits, Noted, Signed, encoded
+from performative.study.labels import UNNAMED, Labels
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
-from performative.study.replay import Replay
-from performative.study.samples import read
-from performative.study.session import Session
+from performative.study.people import person, words
+from performative.study.samples import Samples, read, really_deployed
+from performative.study.session import Session, ending, withdrawn
 from performative.study.store import Store
 from performative.validation import MOST_SEED, whole
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
     from performative.methods.protocol import Method
     from performative.reasons import Explanation
+    from performative.study.amending import Amendment, Given
+    from performative.study.limits import Given as Bounds
+    from performative.study.preview import Preview
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
+
+T = TypeVar("T")
 
 
 class Study:
@@ -57,10 +67,10 @@ class Study:
 
     def __init__(self, log: Log, name: str, worker: Worker | None = None, allow_code: bool = False) -> None:
         """Use `create` or `open`."""
-        self.name = name
+        self.name, self._allow_code = name, allow_code
         self._lock = threading.RLock()
         self._session = Session(log, worker, lambda log: _described(log, name, allow_code))
-        self._progress: Progress | None = None
+        self._progress: tuple[InForce, Progress] | None = None
         self._shown: tuple[int, Status] | None = None
 
     @classmethod
@@ -73,11 +83,14 @@ class Study:
         seed: int = 0,
         spec: str | None = None,
         folder: str | None = None,
+        approval: bool = False,
+        labels: Labels | None = None,
     ) -> Study:
         """Create a study `name` in the file at `path`, which is created if it does not exist.
 
         `spec` is the text that describes the method, if there is one, and `folder` is where the files that it names are; both
-        are kept with the study (see `study.spec`).
+        are kept with the study (see `study.spec`). With `approval`, `ask` returns proposals: see `approve`. `labels` name the
+        numbers of a decision and of a sample, so that tables given to `tell` are matched by name.
         """
         from performative.study.creation import first_event
         from performative.study.worker import Worker
@@ -88,7 +101,7 @@ class Study:
                 f"`name` must be a plain name, but got {name!r}; the order is Study.create(path, name, method)"
             )
         seed = whole("seed", seed, 0, MOST_SEED)
-        created, state = first_event(method, seed, spec, folder)
+        created, state = first_event(method, seed, spec, folder, approval, UNNAMED if labels is None else labels)
         log = Log(Store.create(path, name, encoded(created), state))
         return cls(log, name, Worker(log, method))
 
@@ -125,7 +138,14 @@ class Study:
         text = read_spec(spec)
         described = describe(text, Path(spec).parent)
         return cls.create(
-            path, described.name, described.method, seed=described.seed, spec=text, folder=described.folder
+            path,
+            described.name,
+            described.method,
+            seed=described.seed,
+            spec=text,
+            folder=described.folder,
+            approval=described.approval,
+            labels=described.labels,
         )
 
     @one_at_a_time
@@ -152,8 +172,14 @@ class Study:
 
     @property
     def spec(self) -> str | None:
-        """The TOML text that describes the method, if the study was created from one."""
-        return self._session.log.created.spec
+        """The TOML text that describes the method, if the study was created from one, or amended to one."""
+        return self._session.log.current.spec
+
+    @property
+    @one_at_a_time
+    def labels(self) -> Labels:
+        """The names of the numbers of a decision and of a sample, with those that a first table gave, and their units."""
+        return self._session.log.current.labels.told(self._session.position.columns)
 
     @property
     def constraint_names(self) -> list[str]:
@@ -190,7 +216,8 @@ class Study:
     def ask(self) -> Deployment:
         """The decisions to deploy now; repeated calls return the same ones until you report or cancel them.
 
-        After a `cancel` the random numbers are new; a method that draws none, like `safe_apda`, asks for the same again.
+        After a `cancel` the random numbers are new; a method that draws none, like `safe_apda`, asks for the same again. In a
+        study with `approval`, a deployment that is not `approved` is a proposal, which waits for `approve` or `decline`.
         """
         session = self._session
         while True:
@@ -201,41 +228,227 @@ class Study:
                 return deployment
 
     @one_at_a_time
-    def tell(self, deployment: Deployment | int, samples: Any) -> Told:
+    def tell(
+        self,
+        deployment: Deployment | int,
+        samples: Any,
+        deployed: ArrayLike | None = None,
+        *,
+        in_order: bool = False,
+        confirm: bool = False,
+    ) -> Told:
         """Report what was observed at the decisions of `deployment` (or its id): (b, n, k), or a data frame (n, k) for each.
 
+        Frames are matched by the names of their columns. If the study knows none yet, `in_order=True` says that the columns are
+        in the order of a sample, and their names are kept. Samples that cannot be right after the earlier ones are held back
+        (`HeldBack`) unless you `confirm` them.
+
+        `deployed` says what was really deployed, (b, d) or (d,) for one decision, where it is not what was asked for: prices that
+        were rounded for the shelf. The method learns from those. It happened, so decisions that violate a constraint are taken,
+        too; the answer's `violated` says which, and so do `status` and the log.
+
         n may differ from the number that was wanted. Repeating the call changes nothing and returns the same; other samples for
-        a deployment that was already reported are refused with `AlreadyTold`.
+        a deployment that was already reported are refused with `AlreadyTold`, unless that report was retracted.
         """
         session = self._session
         while True:
             if not session.is_open(deployment) or not session.is_current():
                 session.refresh()
             target = session.deployment(deployment)
-            scalars = target.decisions.shape[1] == 1
-            known = session.position.columns or session.worker.columns
-            data, columns = read(samples, len(target.decisions), known, scalars)
-            if not session.is_open(target):
-                return session.told_before(target, data)
-            told = session.tell(target, data, columns)
+            given = self._read(target, samples, in_order)
+            if not target.approved:
+                raise StudyError(
+                    f"deployment {target.id} must be approved before it is reported, but is a proposal; `approve` or `decline` it"
+                )
+            actual = None if deployed is None else really_deployed(deployed, target.decisions)
+            before = None if session.is_open(target) else session.told_before(target, given.values, actual)
+            if before is not None:
+                return before
+            doubts = session.doubts(target, given, actual)
+            if doubts and not confirm:
+                raise HeldBack(doubts)
+            told = session.tell(target, given.values, given.columns, actual, doubts)
             if told is not None:
                 return told
 
     @one_at_a_time
+    def preview(
+        self,
+        deployment: Deployment | int,
+        samples: Any,
+        deployed: ArrayLike | None = None,
+        *,
+        in_order: bool = False,
+    ) -> Preview:
+        """What `tell` would take in: rows, the range and mean of every column beside those of the last report, and doubts."""
+        from performative.study.preview import preview
+
+        session = self._session
+        session.refresh()
+        target = session.deployment(deployment)
+        given = self._read(target, samples, in_order)
+        actual = None if deployed is None else really_deployed(deployed, target.decisions)
+        is_new = session.is_open(target) or session.log.outcome(target.id, session.position.retracted) is None
+        doubts = session.doubts(target, given, actual) if is_new else ()
+        return preview(target.id, given, self.labels, session.memory.reports, doubts)
+
+    def _read(self, deployment: Deployment, samples: Any, in_order: bool) -> Samples:
+        """The samples given for a deployment."""
+        count, dimension = deployment.decisions.shape
+        known = self.labels.data
+        return read(samples, count, None if known is None else list(known), dimension == 1, in_order)
+
+    @one_at_a_time
+    def approve(
+        self, deployment: Deployment | int, decisions: ArrayLike | None = None, by: str | None = None
+    ) -> Deployment:
+        """Approve what was proposed, or other `decisions` in its place, (b, d) or (d,) for one: the deployment to carry out.
+
+        Decisions outside Θ or with g > 0 are refused. The log keeps who approved it: `by`, or the system's user.
+        """
+        by, session = person(by), self._session
+        while True:
+            session.refresh()
+            target = session.proposal(deployment)
+            wanted = None
+            if decisions is not None:
+                asked = session.log.asked(target.id).decisions
+                wanted = really_deployed(decisions, asked, "decisions")
+            approved = session.approve(target, wanted, by)
+            if approved is not None:
+                return approved
+
+    @one_at_a_time
+    def decline(
+        self,
+        deployment: Deployment | int,
+        reason: str,
+        *,
+        lower: Bounds | None = None,
+        upper: Bounds | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Decline what was proposed; the next `ask` proposes anew, within the bounds that are given here and were before.
+
+        `lower` and `upper` are {place: bound} for single numbers of a decision, or (d,); infinity lifts a bound. A proposal that
+        would break them is moved to a feasible decision that meets them, which the method learns from like from any other.
+        Bounds that leave no room within the constraints are refused. `SameProposalWarning` says that the next proposal will be
+        the same, since the method draws nothing at random and nothing else was asked of it.
+        """
+        words("reason", reason, "why it is declined")
+        by, session = person(by), self._session
+        while True:
+            session.refresh()
+            target = session.proposal(deployment)
+            again = session.decline(target, reason, lower, upper, by)
+            if again is not None:
+                break
+        if again:
+            warnings.warn(SameProposalWarning(target.id), stacklevel=3)
+
+    @property
+    @one_at_a_time
+    def limits(self) -> Limits | None:
+        """What people put on decisions when they declined proposals; None if nothing."""
+        self._session.refresh()
+        return self._session.position.limits
+
+    @one_at_a_time
+    def retract(self, deployment: Deployment | int, reason: str, by: str | None = None) -> None:
+        """Take back what was reported for `deployment`: the study goes on as if it had only the other reports.
+
+        All of them are told to the method again, from the beginning. A deployment that is open stays open, since it may be live:
+        it can be told, and the next `ask` decides anew. The deployment that was taken back can be told again, with the right
+        samples. The log keeps what was told, and who took it back: `by`, or the system's user.
+        """
+        words("reason", reason, "why the report is wrong")
+        by, session = person(by), self._session
+        while True:
+            session.refresh()
+            if session.retract(session.deployment(deployment), reason, by):
+                return
+
+    @one_at_a_time
+    def amendment(
+        self,
+        other: str | os.PathLike[str] | Method,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        approval: bool | None = None,
+    ) -> Amendment:
+        """What `amend` would change, and what would be asked for next; nothing is written.
+
+        >>> import tempfile, performative as pf
+        >>> from performative.losses import Revenue
+        >>> def method(cost):
+        ...     return pf.repeated_gradient(pf.Problem(Revenue([cost]), pf.Box([0.0], [5.0])), start=[2.0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with pf.Study.create(f"{folder}/studies.db", "prices", method(1.0)) as study:
+        ...         print(study.amendment(method(1.5)))
+        loss.cost: [1.0] -> [1.5]
+        the loss returns other numbers
+        next decision: [2] -> [2]
+        """
+        from performative.study.amending import change
+
+        self._session.refresh()
+        return change(self._session.log, self._session.position, self._other(other, folder, approval)).amendment
+
+    @one_at_a_time
+    def amend(
+        self,
+        other: str | os.PathLike[str] | Method,
+        reason: str,
+        by: str | None = None,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        approval: bool | None = None,
+    ) -> None:
+        """Go on with another method: other costs, constraints, bounds or options. All that was learned of the world is kept.
+
+        `other` is a method, the text of a description or the path of one; `folder` is where the files that a text names are. Its
+        decisions and data must have as many numbers as before. All reports that count are told to it, as they were really
+        deployed, so it stands where a study of its own would after them. A deployment that is open stays open, and proposals
+        that nobody answered are withdrawn. `amendment` shows beforehand what changes.
+        """
+        words("reason", reason, "why the method changes")
+        by, session = person(by), self._session
+        from performative.study.amending import change
+
+        while True:
+            session.refresh()
+            new = change(session.log, session.position, self._other(other, folder, approval))
+            if session.amend(new, reason, by):
+                return
+
+    def _other(
+        self, other: str | os.PathLike[str] | Method, folder: str | os.PathLike[str] | None, approval: bool | None
+    ) -> Given:
+        from performative.study.amending import given
+        from performative.study.spec import read_spec
+
+        if isinstance(other, os.PathLike):
+            other, folder = read_spec(other), Path(other).parent
+        return given(self._session.log, self.name, other, folder, approval)
+
+    @one_at_a_time
     def cancel(self, deployment: Deployment | int, reason: str) -> None:
         """Say that `deployment` could not be carried out: the next `ask` is another attempt at the same round."""
-        if not isinstance(reason, str) or not reason:
-            raise ValueError(f"`reason` must be a nonempty string that says why, but got {reason!r}")
+        words("reason", reason, "why it could not be carried out")
         session = self._session
         while True:
             session.refresh()
             target = session.deployment(deployment)
+            if session.is_open(target) and not target.approved:
+                raise StudyError(f"deployment {target.id} is a proposal, which nobody carries out yet; `decline` it")
             if not session.is_open(target):
-                outcome = session.log.outcome(target.id)
+                outcome = session.log.outcome(target.id, session.position.retracted)
                 if isinstance(outcome, Canceled) and outcome.reason == reason:
                     return
-                ending = f"canceled ({outcome.reason})" if isinstance(outcome, Canceled) else "reported"
-                raise AlreadyTold(f"deployment {target.id} cannot be canceled, since it was already {ending}")
+                if outcome is None and not target.approved:
+                    raise AlreadyTold(f"deployment {target.id} cannot be canceled, since {withdrawn(target)}")
+                how = "reported" if outcome is None else ending(outcome)
+                raise AlreadyTold(f"deployment {target.id} cannot be canceled, since it was already {how}")
             if session.append(Canceled(session.log.count, time.time(), target.id, reason)):
                 session.catch_up()
                 return
@@ -264,7 +477,7 @@ class Study:
             self.signed(key)
         if against is not None:
             self.held(against)
-        return self._session.worker.replay()
+        return self._session.worker.replay(self._allow_code)
 
     @property
     @one_at_a_time
@@ -314,11 +527,8 @@ class Study:
         """The events so far, of the classes that `performative.study` lends; the first one is `Created`."""
         with self._lock:
             self._session.refresh()
-            count, events = self._session.log.count, self._session.log.events()
-        for _ in range(count):
-            with self._lock:  # one at a time, so that nobody waits for a reader of the whole log
-                event = next(events)
-            yield event
+            events = itertools.islice(self._session.log.events(), self._session.log.count)
+        yield from self._one_by_one(events)
 
     @one_at_a_time
     def status(self) -> Status:
@@ -328,10 +538,17 @@ class Study:
         state, log = self.state, self._session.log
         if self._shown is not None and self._shown[0] == log.count:
             return self._shown[1]
-        if self._progress is None:
-            self._progress = Progress(self.name, self.method, log.dimension, self.constraint_names)
+        position = self._session.position
+        if (
+            self._progress is None or self._progress[0] != position.in_force
+        ):  # what it has read may have been taken back
+            self._progress = (
+                position.in_force,
+                Progress(self.name, self.method, log),
+            )
         try:
-            self._shown = log.count, self._progress.status(state, self._session.position.pending, log.reported)
+            reported = functools.partial(log.reported, without=position.retracted)
+            self._shown = log.count, self._progress[1].status(state, position.pending, reported, self.labels)
             return self._shown[1]
         except BaseException:  # what was read in part is read again
             self._progress = None
@@ -352,16 +569,29 @@ class Study:
 
         self._session.refresh()
         log = self._session.log
-        reported = Reported(log.dimension, self.constraint_names)
-        for one in log.reported():
+        reported = Reported(log.dimension, log.all_names(), log.names_at)
+        for one in self._session.reported():
             reported.add(one)
-        return reported.dataset(self.name, self.seed)
+        return reported.dataset(self.name, self.seed, self.labels)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The same as a row for each decision that was deployed."""
-        from performative.study.history import records, rounds
+        from performative.study.history import records
 
-        return records(rounds(self.events()), self.constraint_names)
+        with self._lock:
+            self._session.refresh()
+            log = self._session.log
+            reported = self._session.reported(before=log.count)
+        return records(self._one_by_one(reported), log.all_names(), log.names_at, self.labels)
+
+    def _one_by_one(self, items: Iterator[T]) -> Iterator[T]:
+        """The items, each read while no other thread works, so that nobody waits for a reader of the whole log."""
+        while True:
+            with self._lock:
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
 
     def plot(self) -> Figure:
         """Decisions, constraints, multipliers and losses over the deployments that were reported."""

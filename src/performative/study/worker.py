@@ -13,14 +13,20 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node
 from performative.study.calls import Calls
-from performative.study.events import Asked, Observed, Planned
+from performative.study.deployments import Replay
+from performative.study.events import Actual, Basis, Limits, Planned, SoFar
 from performative.study.identity import loss_at
+from performative.study.limits import limits_of
 from performative.study.records import unpacked
-from performative.study.replay import Replay, replay
+from performative.study.relearning import relearned
+from performative.study.replay import replay
 from performative.study.states import leaf_names, not_finite, packed_state, unpacked_state, with_keys
 from performative.validation import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from performative.study.history import Round
     from performative.study.log import Log
 
 
@@ -38,21 +44,27 @@ class Learned(NamedTuple):
     probe_losses: Floats | None
 
 
+class Corrected(NamedTuple):
+    """What reports that are told again lead to: the state, as an object and as it is stored, the plan, and see `Relearned`."""
+
+    state: MethodState
+    packed: bytes
+    planned: Planned
+    so_far: SoFar
+    last: Round | None
+
+
 class Worker:
     """The method of a log, and its state."""
 
-    def __init__(self, log: Log, method: Method) -> None:
+    def __init__(self, log: Log, method: Method, basis: int | None = None) -> None:
         self.log = log
+        self.basis = log.current.number if basis is None else basis
+        """The number of the event that says what the method is."""
         self.method: Method = as_node(method)
         self.calls = Calls(self.method, log.created.seed)
         self._state: tuple[bytes, MethodState] | None = None
         self._like: MethodState | None = None
-
-    @property
-    def columns(self) -> list[str] | None:
-        """The names of the data's columns in the method's history, if they are known."""
-        past = getattr(getattr(self.method, "history", None), "columns", None)
-        return None if past is None else list(past)
 
     @property
     @in_float64
@@ -69,9 +81,18 @@ class Worker:
         return with_keys(jax.tree.map(np.asarray, self.state))
 
     @in_float64
-    def replay(self) -> Replay:
+    def replay(self, allow_code: bool) -> Replay:
         """Everything computed again and compared: see `replay`."""
-        return replay(self.log, self.calls)
+        return replay(self.log, lambda basis: self._calls_of(basis, allow_code))
+
+    def _calls_of(self, basis: Basis, allow_code: bool) -> Calls | None:
+        """The calls of the method in a stretch of the log; None if it is not at hand."""
+        if basis.number == self.basis:
+            return self.calls
+        from performative.study.creation import described_before
+
+        method = described_before(basis, allow_code)
+        return None if method is None else Calls(as_node(method), self.log.created.seed)
 
     @in_float64
     def ask(self, attempt: int) -> Planned:
@@ -96,12 +117,34 @@ class Worker:
         probes = losses = None
         if width is None:
             rows = samples.reshape(-1, samples.shape[2])
-            probes, losses = loss_at(self.method.problem, self.log.created.points["decisions"], rows)
+            probes, losses = loss_at(self.method.problem, self.log.current.points["decisions"], rows)
         return Learned(after, packed_state(after), _required(planned), mean_losses, probes, losses)
 
-    def learned(self, what: Learned) -> None:
-        """Go on from what was stored."""
-        self._state = self.log.store.state, what.state
+    @in_float64
+    def actual(self, decisions: Floats) -> Actual:
+        """Decisions that were really deployed, as they are stored."""
+        return self.calls.measured(decisions)
+
+    @in_float64
+    def within(self, limits: Limits, decisions: Floats) -> tuple[Floats, Floats]:
+        """Decisions that meet the limits, near those given, and their g."""
+        return self.calls.within(limits, decisions)
+
+    @in_float64
+    def limits(self, lower: Floats, upper: Floats, near: Floats) -> Limits:
+        """Limits on decisions, checked."""
+        return limits_of(self.method.problem, lower, upper, near)
+
+    @in_float64
+    def relearned(self, reports: Iterable[Round]) -> Corrected:
+        """What these reports alone lead to."""
+        named = ((one, self.log.names_at(one.observed.number)) for one in reports)
+        state, planned, so_far, last = relearned(self.calls, self.method.problem.constraint_names, named)
+        return Corrected(state, packed_state(state), _required(planned), so_far, last)
+
+    def learned(self, state: MethodState) -> None:
+        """Go on from the state that was stored."""
+        self._state = self.log.store.state, state
 
     def _structure(self, stored: bytes) -> MethodState:
         """A state with the structure of the stored one: that of the first state in the log that has its leaves."""
@@ -110,14 +153,11 @@ class Worker:
             return self._like
         like = self.calls.first_shape()
         if leaf_names(like) != names:
-            like, decisions = self.calls.begin(), np.zeros((0, 0))
-            for event in self.log.events():
-                if isinstance(event, Asked):
-                    decisions = event.decisions
-                elif isinstance(event, Observed):
-                    like = self.calls.shape_after(like, decisions, event.samples)
-                    if leaf_names(like) == names:
-                        break
+            like = self.calls.begin()
+            for one in self.log.reported(without=self.log.position().retracted):
+                like = self.calls.shape_after(like, one.decisions, np.asarray(one.observed.samples))
+                if leaf_names(like) == names:
+                    break
             else:
                 parts = sorted(set(names) ^ set(leaf_names(like)))
                 raise StudyError(
