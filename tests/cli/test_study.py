@@ -201,13 +201,14 @@ def test_a_users_loss_is_imported_from_pythons_path_and_when_that_is_allowed(tmp
         run("new", "spec.toml", *store)
         asked = json.loads(run("ask", "--json", *store))
         Path("observed.csv").write_text("a,b\n4.5,4\n")
-        for words in (("tell", "--yes", "observed.csv", *number(asked)), ("status",), ("verify",)):
-            assert run(*words, *store, code=1) == (
+        for words in (("tell", "--yes", "--in-order", "observed.csv", *number(asked)), ("status",), ("verify",)):
+            printed = run(*words, *store, code=1)  # `tell` shows what was read before
+            assert printed[printed.index("error") :] == (
                 "error: study 'eu' needs my_losses_here:dear, code that its file names and that is not run unless you say so: "
                 "if you trust the file, pass `allow_code=True` (`--allow-code` on the command line), or pass the method itself\n"
             )
         assert "reported; next is round 1" in run(
-            "tell", "--yes", "observed.csv", *number(asked), *store, "--allow-code"
+            "tell", "--yes", "--in-order", "observed.csv", *number(asked), *store, "--allow-code"
         )
         assert "1 deployments reported" in run("status", *store, "--allow-code")
     sys.modules.pop("my_losses_here")
@@ -385,7 +386,7 @@ def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
     observed = demand(asked["decisions"][0], 5, 0)
     Path("typo.json").write_text(json.dumps([[3e9, 1.0], *observed[1:].tolist()]))
     Path("right.json").write_text(json.dumps(observed.tolist()))
-    run("tell", "--yes", "typo.json", *number(asked), *store)
+    run("tell", "--yes", "--confirm", "typo.json", *number(asked), *store)
     assert "already reported with other samples" in run("tell", "--yes", "right.json", *number(asked), *store, code=1)
     printed = run("retract", "--reason", "a typo", "--as", "Ada", *number(asked), *store)
     assert "the report of deployment 1 is retracted" in printed

@@ -30,7 +30,7 @@ def told_alone(path, name, method, reports):
     """A study that had only these deployments and samples, whatever it asked for."""
     study = pf.Study.create(path, name, method)
     for deployment, samples in reports:
-        study.tell(study.ask(), samples, deployed=deployment.decisions)
+        study.tell(study.ask(), samples, deployed=deployment.decisions, confirm=True)
     return study
 
 
@@ -44,7 +44,7 @@ def test_a_retracted_report_has_never_been_made_to_the_bit(path, name):
             if len(reports) == 2:
                 samples = samples.copy()
                 samples[0, 0, 0] = 3e9
-            study.tell(deployment, samples)
+            study.tell(deployment, samples, confirm=True)
             reports.append((deployment, samples))
         study.retract(reports[2][0], "a typo", by="Ada")
         with told_alone(path, "never", METHODS[name](), [*reports[:2], *reports[3:]]) as never:

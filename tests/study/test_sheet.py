@@ -222,7 +222,7 @@ def test_whatever_a_csv_file_of_the_past_holds_it_is_numbers_or_refused(content)
 def test_quotes_that_do_not_match_are_refused(tmp_path, content):
     path = tmp_path / "observed.csv"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"observed\.csv' must have the format that its name says, but reading failed"):
+    with pytest.raises(ValueError, match=r"observed\.csv must be a CSV file, but line 2 is not one of it"):
         read_sheet(path)
 
 

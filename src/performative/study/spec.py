@@ -300,7 +300,9 @@ def _without_numbers(problem: Problem, method: dict[str, Any], past: Past | None
     decision = start if start.shape == (problem.d,) else np.mean(problem.decisions.spread(problem.d, 4), axis=0)
     width = past.means.shape[1] if past is not None else None if labels.data is None else len(labels.data)
     try:
-        require_numbers(problem, decision, width, slopes=method["type"] not in _WITHOUT_GRADIENT)
+        require_numbers(
+            problem, decision, width, slopes=method.get("type", _WITHOUT_GRADIENT[0]) not in _WITHOUT_GRADIENT
+        )
     except Exception as error:  # the user's function is called
         return [f"loss: {_message(error)}"]
     return []
