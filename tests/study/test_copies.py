@@ -20,14 +20,20 @@ def test_a_copy_of_a_study_in_use_holds_all_that_was_acknowledged(study, path, t
     to = tmp_path / "copy.db"
     assert copy(path, to) == ["eu", "us"]
     assert [*tmp_path.glob("copy.db-*")] == []
-    assert stored(to) == stored(path)
+    assert logs(to) == logs(path)
     run(study, 4)
     with pf.Study.open(to, "eu", METHOD) as copied:
         assert copied.verify().events == study.count - 2
         deployment = copied.ask()
         copied.tell(deployment, answer(deployment))
     study.copy(tmp_path / "another.db")
-    assert stored(tmp_path / "another.db") == stored(path)
+    assert logs(tmp_path / "another.db") == logs(path)
+
+
+def logs(path):
+    """What a file holds of its studies, but not whether it is in use."""
+    events, heads, snapshots = stored(path)
+    return events, heads[: len(snapshots)], snapshots
 
 
 def test_a_copy_replaces_nothing(study, path, tmp_path):
