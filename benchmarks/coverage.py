@@ -2,6 +2,7 @@
 
 Prices are set by `pf.safe_apda`; after 10, 30 and 100 weeks the belief is computed from the log as `status` does, and compared
 with the true profit now, its gain over today's, and the profit of the best prices. Widths are multiples of the possible gain.
+Where the prices are today's, the gain is 0 for sure: such gains do not count, and a line below the table says how many there are.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class Logged:
 
 
 class Claim(NamedTuple):
-    """An interval, None if it is too early for one, the truth, and what the width is measured in."""
+    """An interval, None if it is too early for one, the truth, and what the width is measured in.
+
+    It is `certain` that the gain of the start over itself is 0.
+    """
 
     quantity: str
     weeks: int
@@ -56,6 +60,7 @@ class Claim(NamedTuple):
     extrapolates: bool
     truth: float
     possible: float
+    certain: bool
 
     @property
     def holds(self) -> bool:
@@ -71,9 +76,10 @@ def claims(
     market_seed: int = 0,
     samples: int = STORE_DAYS,
     weekly: float = 0.0,
+    products: int = 5,
 ) -> Iterator[Claim]:
     """What the status claims in some markets of one kind, after so many weeks; `seed` is that of the sales."""
-    markets = Markets.of(kind, count=count, seed=market_seed, weekly=weekly)
+    markets = Markets.of(kind, products, count, market_seed, weekly)
     method = pf.safe_apda(markets.problem, start=markets.today, samples=samples)
     best = markets.best_profit()
     today = markets.profit(np.tile(markets.today, (count, 1)))
@@ -102,13 +108,15 @@ def claims(
                 assert one is not None, f"no {quantity}"
                 extrapolates = one.low is not None and one.reason is not None
                 possible = float(best[index] - today[index])
-                yield Claim(quantity, number, one.low, one.high, extrapolates, float(truth), possible)
+                certain = quantity == QUANTITIES[1] and np.array_equal(decision, markets.today)
+                yield Claim(quantity, number, one.low, one.high, extrapolates, float(truth), possible, certain)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--products", type=int, default=5)
     parser.add_argument("--markets", type=int, default=40)
     parser.add_argument("--market-seed", type=int, default=0, help="other markets than those of the documentation")
     parser.add_argument("--seed", type=int, default=0, help="other sales in the same markets")
@@ -117,21 +125,27 @@ def main() -> None:
     )
     asked = parser.parse_args()
     print("| demand | weeks | claim | holds | width | too early | extrapolates |\n|---|---|---|---|---|---|---|")
+    certain = []
     for kind in asked.kinds:
-        made = list(claims(kind, asked.markets, seed=asked.seed, market_seed=asked.market_seed, weekly=asked.weekly))
+        options = {"seed": asked.seed, "market_seed": asked.market_seed, "weekly": asked.weekly}
+        made = list(claims(kind, asked.markets, products=asked.products, **options))
         for weeks in MARKS:
             for quantity in QUANTITIES:
                 all_of = [one for one in made if (one.quantity, one.weeks) == (quantity, weeks)]
-                shown = [one for one in all_of if one.low is not None and one.high is not None]
+                shown = [one for one in all_of if one.low is not None and one.high is not None and not one.certain]
                 holds, width = "–", "–"
                 if shown:
                     holds = f"{np.mean([one.holds for one in shown]):.0%}"
                     width = f"{np.mean([(one.high - one.low) / one.possible for one in shown]):.2f}"  # type: ignore[operator]
-                early, far = 1.0 - len(shown) / len(all_of), np.mean([one.extrapolates for one in all_of])
+                early, far = np.mean([one.low is None for one in all_of]), np.mean([one.extrapolates for one in all_of])
                 print(
                     f"| {kind} | {weeks} | {quantity} | {holds} | {width} | {early:.0%} | {far:.0%} |",
                     flush=True,
                 )
+                if any(one.certain for one in all_of):
+                    certain.append(f"{kind}, {weeks} weeks: {np.mean([one.certain for one in all_of]):.0%}")
+    if certain:
+        print(f"\nAt today's prices, where the gain is 0 for sure: {'; '.join(certain)}")
 
 
 if __name__ == "__main__":

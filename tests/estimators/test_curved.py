@@ -72,6 +72,38 @@ def test_intervals_hold_the_truth(bend, shared):
     assert np.all(held >= 35)
 
 
+def chased(seed, rounds=30, samples=20):
+    """Deployments around the best price so far, from 2 on, where sales are 2 less the slope times the rise; the last best one."""
+    random = np.random.default_rng(seed)
+    slope, best = random.uniform(0.5, 1.5), 2.0
+    x, z = np.empty((0, 1)), np.empty((0, samples, 1))
+    for number in range(rounds):
+        probe = 0.4 * (number + 1) ** -0.25 * random.choice([-1.0, 1.0]) if number else 0.0
+        x = np.append(x, [[best + probe]], axis=0)
+        z = np.append(z, [2.0 - slope * (x[-1] - 2.0) + random.normal(size=(samples, 1))], axis=0)
+        if number > 1:
+            fall, level = np.polyfit(x[:, 0], z.mean(axis=1)[:, 0], 1)
+            best = np.clip(-level / (2.0 * fall), 0.5, 4.0) if fall < 0 else 4.0
+    means = z.mean(axis=1)
+    apart = (z - means[:, None]).reshape(-1, 1)
+    rows = np.concatenate([np.repeat(x, samples, axis=0), z.reshape(-1, 1)], axis=1)[-500:]
+    counts = np.full(rounds, float(samples))
+    return slope, best, Deployed(x, means, counts, apart.T @ apart, rounds * (samples - 1.0), rows)
+
+
+def test_the_gain_of_a_price_that_looked_best_is_held():
+    """The start is deployed once, and the same data choose the price, say where to deploy next, and what is gained."""
+    start, held = np.array([2.0]), 0
+    for seed in range(60):
+        slope, best, deployed = chased(seed)
+        with precise():
+            risk = CurvedRisk.of(LOSS, fit(deployed, np.array([5.0])))
+            _, _, gain, error = (float(part) for part in asked(risk, np.array([best]), start))
+        truth = best * (2.0 - slope * (best - 2.0)) - 4.0
+        held += abs(gain - truth) <= float(risk.world.quantile) * error
+    assert held >= 52  # fewer would be an accident of one in three hundred; of the negative gains, they would hold 45
+
+
 def test_far_from_what_was_deployed_it_is_unsure():
     with precise():
         risk = world(0, 0.0)
