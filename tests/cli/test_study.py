@@ -392,7 +392,7 @@ def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
     assert "the report of deployment 1 is retracted" in printed
     assert "0 deployments reported" in run("status", *store)
     words = ("tell", "--yes", "right.json", "--deployed", "3.5,2.5", *number(asked), *store)
-    assert "`--deployed` must be numbers such as" in run(*words[:3], "3.5;2", *words[4:], code=1)
+    assert "`--deployed` must be numbers such as" in run(*words[:4], "3.5;2", *words[5:], code=1)
     assert "violates cap by 2; it is learned from all the same" in run(*words)
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "retract", "tell"]
@@ -440,7 +440,9 @@ def test_a_study_is_amended_once_what_changes_was_shown(tmp_path, monkeypatch):
     Path("spec.toml").write_text(text)
     Path("other.toml").write_text(text.replace('"eu"', '"us"'))
     Path("new.toml").write_text(
-        text.replace("bound = 4.0", "bound = 1.5").replace('"revenue"', '"revenue"\ncost = [0.5, 0.5]')
+        text.replace("bound = 4.0", "bound = 1.5")
+        .replace("start = [1.0, 1.0]", "start = [0.75, 0.75]")
+        .replace('"revenue"', '"revenue"\ncost = [0.5, 0.5]')
     )
     store = ("--store", "prices.db")
     run("new", "spec.toml", *store)
