@@ -35,7 +35,7 @@ def told_alone(path, name, method, rounds):
     """A study that had only these reports, whatever it asked for."""
     study = pf.Study.create(path, name, method)
     for decisions, samples in rounds:
-        study.tell(study.ask(), samples, deployed=decisions, confirm=True)
+        study.tell(study.ask(), samples, deployed=decisions)
     return study
 
 
@@ -53,7 +53,7 @@ def test_an_amended_study_stands_where_one_of_the_new_method_would(study, path, 
     old = study.method
     run(study, 4)
     first = study.ask()
-    study.tell(first, answer(first), deployed=[1.25, 1.5], confirm=True)
+    study.tell(first, answer(first), deployed=[1.25, 1.5])
     study.retract(3, "a typo")
     waiting = study.ask()
     study.amend(NEW[name](), "costs rise", by="Ada")
@@ -63,8 +63,8 @@ def test_an_amended_study_stands_where_one_of_the_new_method_would(study, path, 
         same(study, other)
         assert study.ask().id == waiting.id
         assert study.ask().why.safety.shape == (1, len(study.constraint_names))
-        study.tell(waiting, answer(waiting), confirm=True)
-        other.tell(other.ask(), answer(waiting), deployed=waiting.decisions, confirm=True)
+        study.tell(waiting, answer(waiting))
+        other.tell(other.ask(), answer(waiting), deployed=waiting.decisions)
         same(study, other)
         study.retract(1, "another typo")
         with told_alone(path, "third", NEW[name](), [*rounds[1:], (waiting.decisions, answer(waiting))]) as third:

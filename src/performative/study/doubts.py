@@ -239,7 +239,11 @@ def _expected(deployed: Floats, levels: Floats, decision: Floats, before: float)
         weights = np.minimum(1.0, 2.0 * math.sqrt(variance) / np.maximum(np.abs(residuals), 1e-300))
     away = move - middle
     reaction = min(float(away @ inverse @ away), _REACTION**2)
-    return _Expected(mean + float(away @ slope), math.sqrt(variance * (1.0 + 1.0 / total) + reaction))
+    level = mean + float(away @ slope)
+    beyond = level - min(
+        max(level, float(levels.min())), float(levels.max())
+    )  # what was never seen is not expected either
+    return _Expected(level, math.sqrt(variance * (1.0 + 1.0 / total) + reaction + beyond**2))
 
 
 def _moves(deployed: Floats, decision: Floats) -> tuple[Floats, Floats]:
