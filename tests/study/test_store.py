@@ -3,12 +3,9 @@
 import resource
 import shutil
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from benchmarks import soak
 from market import PROBLEM, answer, run, stored
 
 import performative as pf
@@ -132,45 +129,3 @@ def test_a_full_disk(study, path):
         assert stored(path) == before
         study.tell(deployment, large)
         assert study.verify().told == 3
-
-
-EXIT = """
-import sys
-import performative as pf
-from benchmarks import soak
-study = pf.Study.open(sys.argv[1], "eu", soak.simple())
-study.note("and no close")
-"""
-
-
-def test_a_file_that_was_in_use_and_has_no_log_is_said(study, path, tmp_path):
-    """A copy of the file alone misses what is in SQLite's log, and so does a file whose log was deleted."""
-
-    def opened(name, *beside):
-        for ending in ("", *beside):
-            shutil.copy(f"{path}{ending}", f"{tmp_path / name}{ending}")
-        with pf.Study.open(tmp_path / name, "eu", METHOD, readonly=True) as copied:
-            return copied.count
-
-    assert opened("at rest.db") == 1
-    study.ask()
-    study.note("in the log alone")
-    assert opened("with log.db", "-wal") == 3
-    with pytest.warns(pf.StudyWarning, match=r"alone\.db was in use .*alone\.db-wal is not beside it"):
-        assert opened("alone.db") < 3
-    with pf.Study.open(path, "eu", METHOD) as other:  # the last to close it says that it is at rest
-        other.note("three")
-        study.close()
-        other.note("four")
-        other.note("five")
-        with pytest.warns(pf.StudyWarning, match="was in use"):
-            assert opened("again.db") < 6
-    assert opened("closed.db") == 6
-
-
-def test_a_program_that_ends_without_closing_leaves_a_file_at_rest(tmp_path):
-    path = tmp_path / "prices.db"
-    pf.Study.create(path, "eu", soak.simple()).close()
-    subprocess.run([sys.executable, "-c", EXIT, str(path)], check=True)
-    with pf.Study.open(path, "eu", soak.simple()) as study:
-        assert study.count == 2

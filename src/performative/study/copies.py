@@ -9,7 +9,7 @@ from pathlib import Path
 
 from performative.errors import StudyError
 from performative.study import file
-from performative.study.store import Store, leave
+from performative.study.store import Store
 
 
 def copy(path: str | os.PathLike[str], to: str | os.PathLike[str]) -> list[str]:
@@ -30,7 +30,7 @@ def copy(path: str | os.PathLike[str], to: str | os.PathLike[str]) -> list[str]:
         with file.failures(to), contextlib.closing(sqlite3.connect(to, isolation_level=None)) as copied:
             with file.failures(path), contextlib.closing(file.connected(path, "ro")) as source:
                 source.backup(copied)
-            leave(copied)
+            copied.execute("SELECT count(*) FROM sqlite_master").fetchone()  # so that it tidies up when it is closed
             names = Store.names(to)
             for name in names:
                 with contextlib.closing(Store.open(to, name, readonly=True)) as store:

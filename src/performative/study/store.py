@@ -9,13 +9,11 @@ snapshot are written in one transaction.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 import sqlite3
 import time
 import warnings
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,13 +26,8 @@ _SHIFT = 40
 _DIGEST = 32
 _PIECE, _BYTES = 1000, 2**24
 """How many records, and about how many bytes of them, are read at once."""
-_IN_USE = 1 << 22
-"""The row of `heads` that says whether the file is in use (1) or was closed by the last who wrote to it (0)."""
 GATHER_SECONDS = 60.0
 """How long events may be only in SQLite's log beside the file."""
-
-
-_USE = "INSERT INTO heads VALUES (?, 1, x'') ON CONFLICT (study) DO UPDATE SET seq = 1 WHERE seq = 0"
 
 
 class Moved(Exception):
@@ -58,7 +51,6 @@ class Store:
         self.readonly = readonly
         self._connection, self._writes, self._closed = connection, False, False
         self._gathered = time.monotonic()
-        self._finish = weakref.finalize(self, connection.close)
         self._study = study
         self._file = file.identity(path)
         self._running = hashlib.sha256()
@@ -99,7 +91,6 @@ class Store:
         if not path.exists():
             raise StudyError(f"{path} does not exist; create a study with Study.create")
         _require_whole_log(path)
-        alone = not _has_log(path)
         with file.failures(path):
             connection = file.connected(path, "ro")  # it cannot write, not even what the log of a damaged file says
             try:
@@ -110,8 +101,6 @@ class Store:
                     raise StudyError(f"{path} has no study {name!r}; it holds {names}")
                 store = Store(path, connection, study, readonly)
                 store.refresh()
-                if alone and not _has_log(path):
-                    _warn_if_in_use(path, connection)
             except BaseException:
                 connection.close()
                 raise
@@ -131,7 +120,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file."""
-        self._finish()
+        self._connection.close()
         self._closed = True
 
     def refresh(self) -> bool:
@@ -197,9 +186,8 @@ class Store:
                 connection.execute("INSERT INTO events VALUES (?, ?)", (key, record))
                 if state is not None:
                     connection.execute("UPDATE snapshots SET state = ? WHERE study = ?", (state, self._study))
-                began = connection.execute(_USE, (_IN_USE,)).rowcount > 0
             self._require_same_file()  # a commit to a deleted file does not count
-            if began or time.monotonic() - self._gathered > GATHER_SECONDS:
+            if time.monotonic() - self._gathered > GATHER_SECONDS:
                 self._gathered = time.monotonic()
                 file.gather(connection)
         self._running, self.count, self.state = running, self.count + 1, after
@@ -299,9 +287,8 @@ class Store:
             except sqlite3.DatabaseError:
                 connection.close()
                 raise
-            self._finish()
+            self._connection.close()
             self._connection, self._writes = connection, True
-            self._finish = weakref.finalize(self, functools.partial(_rest, connection))
         return self._connection
 
     def _require_open(self) -> None:
@@ -312,35 +299,6 @@ class Store:
         self._require_open()
         if file.identity(self.path) != self._file:
             raise StudyError(f"{self.path} was moved, deleted or replaced while it was in use; open the study again")
-
-
-def _rest(connection: sqlite3.Connection) -> None:
-    """Close a file that was written to: from then on, it needs no log beside it, unless others still write."""
-    with contextlib.suppress(sqlite3.Error):
-        connection.execute("PRAGMA busy_timeout = 0")
-        leave(connection)
-    connection.close()
-
-
-def leave(connection: sqlite3.Connection) -> None:
-    """Write down that the file is not in use."""
-    connection.execute("UPDATE heads SET seq = 0 WHERE study = ? AND seq", (_IN_USE,))
-
-
-def _has_log(path: Path) -> bool:
-    log = Path(f"{path}-wal")
-    return log.exists() and log.stat().st_size > 0
-
-
-def _warn_if_in_use(path: Path, connection: sqlite3.Connection) -> None:
-    """Say that the file was in use and has no log: whoever copied it alone, or deleted the log, lost what was only there."""
-    if connection.execute("SELECT seq FROM heads WHERE study = ? AND seq", (_IN_USE,)).fetchone():
-        warnings.warn(
-            f"{path} was in use when it was last written, but {path}-wal is not beside it: if the file was copied or moved "
-            "without it, the latest events are missing; `performative study copy` copies them, too",
-            StudyWarning,
-            stacklevel=3,
-        )
 
 
 def _require_new(path: Path, connection: sqlite3.Connection, name: str) -> None:
