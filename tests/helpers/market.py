@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import performative as pf
-from performative.study.events import decoded
+from performative.study.encoding import decoded
 
 EFFECT = np.array([[-1.5, 0.3], [0.2, -1.0]])
 

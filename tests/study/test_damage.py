@@ -9,7 +9,7 @@ from market import answer, run
 
 import performative as pf
 from performative.study import StudyDamaged, StudyError, StudyWarning
-from performative.study.events import plain
+from performative.study.encoding import plain
 from performative.study.spec import describe
 
 TEXT = SPEC.replace("safe_apda", "repeated_gradient")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from performative.errors import StudyError
+from performative.study.encoding import decoded, encoded, plain
 from performative.study.events import (
     Actual,
     Amended,
@@ -22,9 +23,6 @@ from performative.study.events import (
     Planned,
     Retracted,
     SoFar,
-    decoded,
-    encoded,
-    plain,
 )
 from performative.study.labels import Labels
 from performative.study.records import packed, unpacked

@@ -264,7 +264,7 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
     """List every event of the study, one per line."""
     with _opened(store, name, readonly=True) as study:
         from performative.study.clock import set_back
-        from performative.study.events import plain
+        from performative.study.encoding import plain
 
         latest = -math.inf
         for event in study.events():

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from performative.study.deployments import Deployment
+from performative.study.encoding import asked_or_reported, decoded, encoded
 from performative.study.events import (
     FROM_THE_START,
     Amended,
@@ -23,9 +24,6 @@ from performative.study.events import (
     Planned,
     Retracted,
     SoFar,
-    asked_or_reported,
-    decoded,
-    encoded,
 )
 from performative.study.history import Round, rounds
 from performative.study.store import Store

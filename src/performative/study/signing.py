@@ -6,7 +6,8 @@ import hashlib
 import hmac
 
 from performative.errors import StudyDamaged, StudyError
-from performative.study.events import Signed, decoded
+from performative.study.encoding import decoded
+from performative.study.events import Signed
 from performative.study.store import Store
 
 LEAST = 32

@@ -16,7 +16,8 @@ from performative.errors import AlreadyTold, HeldBack, SameProposalWarning, Stud
 from performative.study import signing
 from performative.study.copies import copy
 from performative.study.deployments import Deployment, Replay, Told
-from performative.study.events import Canceled, Event, InForce, Limits, Noted, Signed, encoded
+from performative.study.encoding import encoded
+from performative.study.events import Canceled, Event, InForce, Limits, Noted, Signed
 from performative.study.labels import UNNAMED, Labels
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
