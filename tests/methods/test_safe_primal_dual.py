@@ -363,7 +363,7 @@ def test_a_plan_is_compiled_once(monkeypatch):
         ({}, 100.0, 50.0),
         ({}, 1024.0, 512.0),
         ({}, 1280.0, 800.0),
-        ({}, 10_000.0, 15_000.0),
+        ({}, 10_000.0, 20_000.0),
         ({"deployments": 100}, 30.0, 70.0),
         ({"deployments": 100, "deployments_per_round": 2}, 30.0, 20.0),
         ({"deployments": 100}, 200.0, 0.0),
@@ -374,11 +374,20 @@ def test_a_plan_is_compiled_once(monkeypatch):
 def test_a_probe_pays_over_half_as_many_rounds_again_or_those_that_are_left(options, rounds, ahead):
     method = pf.safe_apda(pf.Problem(loss, pf.Box([0.0, 0.0], UPPER)), start=[0.2, 0.2], **options)
     with precise():
-        assert float(method.horizon(jnp.asarray(rounds))) == ahead
+        assert float(method.horizon(jnp.asarray(rounds), True)) == ahead
 
 
-@pytest.mark.parametrize(("rounds", "ahead"), [(100.0, 100.0), (2048.0, 2048.0), (10_000.0, 15_000.0)])
-def test_in_one_dimension_a_probe_pays_over_as_many_rounds_again(rounds, ahead):
+@pytest.mark.parametrize(
+    ("quadratic", "rounds", "ahead"),
+    [
+        (True, 100.0, 100.0),
+        (True, 2048.0, 2048.0),
+        (True, 10_000.0, 20_000.0),
+        (False, 100.0, 50.0),
+        (False, 10_000.0, 20_000.0),
+    ],
+)
+def test_in_one_dimension_a_probe_pays_over_as_many_rounds_again_if_the_loss_is_quadratic(quadratic, rounds, ahead):
     method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [1.0])), start=[0.2])
     with precise():
-        assert float(method.horizon(jnp.asarray(rounds))) == ahead
+        assert float(method.horizon(jnp.asarray(rounds), quadratic)) == ahead

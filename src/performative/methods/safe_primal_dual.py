@@ -45,10 +45,10 @@ KEPT, BROKEN = 0.25, 0.75
 """A promise is kept if no more than this share of the promised gain is missing, and broken if more than that is."""
 FADES = 0.65
 """How much of one deployment's worth each new one takes off the old ones, where these are outgrown."""
-SOON, AGAIN, LATE = 0.5, 1.5, 8.0 * EVERY
-"""Over how many rounds to come a probe pays, as a multiple of those behind: SOON at first (1 in one dimension, where that costs
-little and shows a reaction that bends), and t/LATE later, up to AGAIN. Where what is known grows like √t, 2 loses least if worths
-are exact, and 1 and 4 lose 6 % more."""
+SOON, AGAIN, LATE = 0.5, 2.0, 8.0 * EVERY
+"""Over how many rounds to come a probe pays, as a multiple of those behind: SOON at first (1 in one dimension with a loss that is
+quadratic in the data, where that costs little and shows a reaction that bends), and t/LATE later, up to AGAIN. Where what is
+known grows like √t, 2 loses least if worths are exact, and 1 and 4 lose 6 % more."""
 ENOUGH = 5.0
 """From how many samples on the start is left: fewer do not say how large data are, which the prior and the budget rest on."""
 CLOSE = 1e-4
@@ -365,11 +365,14 @@ class SafePrimalDual:
         belief = faded(belief, jnp.where(outgrown, less, 1.0))
         return changed(after, belief=belief, expected=there.risk, promised=promised, error=error)
 
-    def horizon(self, rounds: Array) -> Array:
-        """Over how many rounds to come a probe pays: those that the user says are left, or in proportion to those remembered."""
+    def horizon(self, rounds: Array, quadratic: bool) -> Array:
+        """Over how many rounds to come a probe pays: those that the user says are left, or in proportion to those remembered.
+
+        `quadratic` says whether the loss is quadratic in the data.
+        """
         ahead = jnp.maximum(self.deployments / self.arms - rounds, 0.0)
         behind = self.learner.remembered(rounds, self.samples)
-        multiple = jnp.clip(behind / LATE, 1.0 if self.problem.d == 1 else SOON, AGAIN)
+        multiple = jnp.clip(behind / LATE, 1.0 if self.problem.d == 1 and quadratic else SOON, AGAIN)
         return jnp.where(jnp.isfinite(ahead), ahead, jnp.maximum(multiple * behind, 5.0))
 
     def _so_far(self, state: SafeState, belief: Regression) -> SoFar:
@@ -379,7 +382,7 @@ class SafePrimalDual:
         return SoFar(
             rounds=rounds,
             remembered=self.learner.remembered(rounds, self.samples),
-            horizon=self.horizon(rounds),
+            horizon=self.horizon(rounds, belief.reservoir is None),
             explored=state.explored,
             unit=state.prior.bend + state.ledger.unit,
             relative=state.prior.relative(belief, self.samples),
