@@ -30,6 +30,12 @@ def test_the_examples_of_the_readme_run_and_print_what_it_says(tmp_path):
     assert ran.stdout.startswith(printed)
 
 
+def test_the_example_of_limits_on_what_a_decision_causes_prints_what_it_says(capsys):
+    code, shown = re.findall(r"```(?:python)?\n(.*?)```", (ROOT / "docs" / "caused.md").read_text(), re.DOTALL)
+    exec(code, {})
+    assert capsys.readouterr().out == shown
+
+
 @pytest.mark.slow
 def test_the_examples_of_worlds_run(tmp_path):
     text = (ROOT / "docs" / "worlds.md").read_text()

@@ -29,6 +29,7 @@ _HOMES = {
     "HalfSpace": "sets",
     "HeldBack": "errors",
     "HostWorld": "environments",
+    "induced": "truth.induced",
     "InfeasibleProblem": "errors",
     "InfeasibleStartWarning": "errors",
     "least_squares": "methods.least_squares",
@@ -230,6 +231,7 @@ if TYPE_CHECKING:  # "as" tells type checkers that the names are lent out
         Deployment as Deployment,
         Study as Study,
     )
+    from performative.truth.induced import induced as induced
     from performative.truth.optimum import performative_optimum as performative_optimum
     from performative.truth.risk import performative_risk as performative_risk
     from performative.truth.stable_point import stable_point as stable_point

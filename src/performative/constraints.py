@@ -1,6 +1,7 @@
 """Constraints g(θ) ≤ 0 that the decision-maker knows: linear, quadratic, pairwise proximity, or any function.
 
-Each turns a decision (d,) into its values (m,), names them, and declares itself to cvxpy where it has a convex form.
+Each turns a decision (d,) into its values (m,), names them, and declares itself to cvxpy where it has a convex form. Those on
+what a decision causes, `Expected`, `Chance`, `CVaR` and `Gap`, are at hand here, too: see `expected`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from performative.expected import Chance as Chance
+from performative.expected import CVaR as CVaR
+from performative.expected import Expected as Expected
+from performative.expected import Gap as Gap
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import assign, callable_node, pytree
 from performative.numerics.tracers import jax_arrays

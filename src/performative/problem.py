@@ -1,4 +1,4 @@
-"""Problem: what the decision-maker knows, namely the loss, the decision set Θ and the constraints g."""
+"""Problem: what the decision-maker knows, namely the loss, the decision set Θ and the constraints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from performative.caused import Induced, Source
 from performative.constraints import Constraint, Function
+from performative.expected import KINDS, Caused
 from performative.explanations import explained
 from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, assign, callable_node, changed, pytree
@@ -30,6 +32,9 @@ class Problem:
     one function θ ↦ g(θ) (m,) or a list of `performative.constraints`. Give the `dimension` d where neither the set nor a
     constraint determines it.
 
+    Some of the constraints may limit what a decision causes, such as `constraints.Expected`; those are kept apart, as `caused`,
+    and come last, since their values depend on D: see `resolved`.
+
     Where instances differ in their numbers, the loss is `jax.tree_util.Partial(function, numbers)`.
 
     >>> import jax.numpy as jnp
@@ -46,13 +51,14 @@ class Problem:
     loss: Loss
     decisions: DecisionSet
     constraints: tuple[Constraint, ...]
+    caused: tuple[Caused, ...]
     dimension: int | None  # None until it is fixed: see `with_dimension`
 
     def __init__(
         self,
         loss: Loss,
         decisions: DecisionSet,
-        constraints: Callable[[Array], Array] | Sequence[Constraint] | None = None,
+        constraints: Callable[[Array], Array] | Sequence[Constraint | Caused] | None = None,
         dimension: int | None = None,
     ) -> None:
         if not callable(loss):
@@ -67,10 +73,10 @@ class Problem:
                 f"`decisions` must be a decision set such as performative.Box, but got {shown(decisions)}; write "
                 "performative.Box(lower, upper)"
             )
-        items: tuple[Constraint, ...]
+        items: tuple[Any, ...]
         if constraints is None:
             items = ()
-        elif isinstance(constraints, Constraint):
+        elif isinstance(constraints, (Constraint, *KINDS)):
             items = (constraints,)
         elif callable(constraints):
             items = (Function(constraints),)
@@ -82,11 +88,13 @@ class Problem:
         else:
             items = tuple(constraints)
             for position, item in enumerate(items):
-                if not isinstance(item, Constraint):
+                if not isinstance(item, (Constraint, *KINDS)):
                     raise TypeError(
                         f"`constraints[{position}]` must be one of performative.constraints, but got {item!r}; "
                         "write constraints.Linear(coefficients, bound), or wrap a function as constraints.Function(function)"
                     )
+        caused = tuple(item for item in items if isinstance(item, KINDS))
+        items = tuple(item for item in items if isinstance(item, Constraint))
         dimensions = {
             "dimension": None if dimension is None else whole("dimension", dimension, 1),
             "decisions": decisions.dimension,
@@ -103,11 +111,18 @@ class Problem:
             loss=jax_arrays(callable_node(loss)),
             decisions=as_node(decisions),
             constraints=tuple(as_node(item) for item in items),
+            caused=caused,
             dimension=None,
         )
         if lengths:
             fixed = self.of_dimension(next(iter(lengths.values())))
-            assign(self, decisions=fixed.decisions, constraints=fixed.constraints, dimension=fixed.dimension)
+            assign(
+                self,
+                decisions=fixed.decisions,
+                constraints=fixed.constraints,
+                caused=fixed.caused,
+                dimension=fixed.dimension,
+            )
 
     @in_float64
     def of_dimension(self, dimension: int) -> Problem:
@@ -119,8 +134,8 @@ class Problem:
                     f"has dimension {dimension}"
                 )
             return self
-        constraints: list[Constraint] = []
-        for item in _numbered(self.constraints):
+        constraints: list[Any] = []
+        for item in _numbered((*self.constraints, *self.caused)):
             if isinstance(item, Function):
                 item = _named(item, dimension, offset=sum(len(c.names) for c in constraints))
             constraints.append(item)
@@ -128,7 +143,14 @@ class Problem:
         if len(set(names)) < len(names):
             raise ValueError(f"constraints must have different names, but got {names}; choose others with `name=`")
         decisions = self.decisions.of_dimension(dimension)
-        return changed(self, decisions=decisions, constraints=tuple(constraints), dimension=dimension)
+        known = len(self.constraints)
+        return changed(
+            self,
+            decisions=decisions,
+            constraints=tuple(constraints[:known]),
+            caused=tuple(constraints[known:]),
+            dimension=dimension,
+        )
 
     @property
     def d(self) -> int:
@@ -139,8 +161,30 @@ class Problem:
 
     @property
     def constraint_names(self) -> tuple[str, ...]:
-        """The names of g_1, …, g_m, in order."""
-        return tuple(name for item in self.constraints for name in item.names)
+        """The names of g_1, …, g_m, in order: known ones first, then those on what a decision causes."""
+        return (*(name for item in self.constraints for name in item.names), *self.caused_names)
+
+    @property
+    def caused_names(self) -> tuple[str, ...]:
+        """The names of the limits on what a decision causes."""
+        return tuple(name for item in self.caused for name in item.names)
+
+    @property
+    def known(self) -> Problem:
+        """The same problem without the limits on what a decision causes."""
+        return changed(self, caused=())
+
+    def resolved(self, source: Source) -> Problem:
+        """The same problem, all of whose constraints are known: `source` says what data decisions bring about."""
+        induced = tuple(Induced.of(item, source) for item in self.caused)
+        return changed(self, constraints=(*self.constraints, *induced), caused=())
+
+    def frozen(self, where: Array) -> Problem:
+        """The same problem on the data of one decision, which do not react: of a `resolved` one."""
+        if not any(isinstance(item, Induced) for item in self.constraints):
+            return self
+        items = (item.frozen(where) if isinstance(item, Induced) else item for item in self.constraints)
+        return changed(self, constraints=tuple(items))
 
     @property
     def is_declared_convex(self) -> bool:
@@ -155,6 +199,12 @@ class Problem:
             theta = theta[None]
         if self.dimension is not None and theta.shape != (self.dimension,):
             raise ValueError(f"`theta` must have shape ({self.dimension},), but got {theta.shape}")
+        if self.caused:
+            raise TypeError(
+                f"constraints must be known to have values at a decision, but {list(self.caused_names)} depend "
+                "on what it causes; performative.induced(problem, environment, theta) computes them, and problem.known is "
+                "without them"
+            )
         if not self.constraints:
             return jnp.zeros((0,))
         return jnp.concatenate([item(theta) for item in self.constraints])
@@ -174,7 +224,7 @@ class Problem:
 
     @in_float64
     def check_samples(self, width: int) -> None:
-        """Refuse a loss that does not turn a decision and one sample of `width` numbers into a scalar."""
+        """Refuse a loss, or limits on what a decision causes, that do not fit a decision and one sample of `width` numbers."""
         theta, z = (
             jax.ShapeDtypeStruct((self.d,), np.float64),
             jax.ShapeDtypeStruct((width,), np.float64),
@@ -192,6 +242,11 @@ class Problem:
             raise ValueError(f"`loss` must return a scalar for one sample, but returned {_kind(result)}; {remedy}")
         if not jnp.issubdtype(result.dtype, jnp.floating):
             raise ValueError(f"`loss` must return a real number, but returned {result.dtype}; multiply it by 1.0")
+        for item in self.caused:
+            item.check(theta, z)
+        for induced in self.constraints:
+            if isinstance(induced, Induced):
+                induced.item.check(theta, z)
 
     @in_float64
     def check_slope(self, width: int, anticipates: bool) -> None:
@@ -239,7 +294,7 @@ class LossInData:
         return self.loss(theta, z)
 
 
-def _numbered(items: Sequence[Constraint]) -> list[Constraint]:
+def _numbered(items: Sequence[Any]) -> list[Any]:
     """The constraints, those that share the name of their kind (linear, linear) numbered (linear1, linear2)."""
     kinds = [type(item).__name__.lower() for item in items]
     unnamed = [

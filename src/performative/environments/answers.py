@@ -50,6 +50,21 @@ def signature_of(environment: Any) -> Signature:
     return Signature("t" in names, carries_state)
 
 
+def require_still(environment: Any) -> None:
+    """Refuse a world whose risk depends on the round or on a state."""
+    signature = signature_of(environment)
+    if signature.takes_round:
+        raise TypeError(
+            f"{type(environment).__name__} changes from round to round, so that there is a risk for each round; ask for that "
+            "of one round: of a Drifting world, world.at(t)"
+        )
+    if signature.carries_state:
+        raise TypeError(
+            f"the risk of a decision must not depend on what was deployed before, but {type(environment).__name__} carries "
+            "a state; simulate it instead"
+        )
+
+
 def initial_state(environment: Any, key: Array) -> WorldState:
     """The state that a world starts in; an empty tuple for a world without one."""
     return environment.init(key) if signature_of(environment).carries_state else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -11,7 +12,7 @@ from jax import Array
 from performative.estimators import reservoir
 from performative.numerics.expectations import Moments, QuadraticForm, Samples, from_samples, hessian_pattern
 from performative.numerics.pytrees import changed, pytree
-from performative.problem import Loss, LossInData
+from performative.problem import Loss, LossInData, Problem
 from performative.shifts import Shift
 
 
@@ -31,15 +32,30 @@ class Base:
 
     def mean_loss(self, loss: Loss, theta: Array, moved: Callable[[Array], Array]) -> Array:
         """The average of ℓ(θ; z + moved(where)) over all observations z made at decisions `where`."""
+        if self.spread is not None:
+            assert isinstance(self.observed, Moments)
+            assert self.origin is not None
+            return loss(theta, self.observed.center + moved(self.origin)) + self.spread(theta)
+        return self.mean(loss, theta, moved)
+
+    def mean(self, function: Loss, theta: Array, moved: Callable[[Array], Array]) -> Array:
+        """The same of another function than the loss."""
         origin = self.origin
         if origin is None:
             assert isinstance(self.observed, Split)
-            return self.observed.mean(lambda w: loss(theta, w[0] + moved(w[1])))
-        if self.spread is not None:
-            assert isinstance(self.observed, Moments)
-            return loss(theta, self.observed.center + moved(origin)) + self.spread(theta)
+            return self.observed.mean(lambda w: function(theta, w[0] + moved(w[1])))
         assert not isinstance(self.observed, Split)
-        return self.observed.mean(lambda z: loss(theta, z + moved(origin)))
+        return self.observed.mean(lambda z: function(theta, z + moved(origin)))
+
+    def points(self, moved: Callable[[Array], Array]) -> Array:
+        """The observations z + moved(where), (n, k), where all of them are kept."""
+        if isinstance(self.observed, Split):
+            joint, width = self.observed.joint, self.observed.width
+            assert isinstance(joint, Samples)
+            return jax.vmap(lambda w: w[:width] + moved(w[width:]))(joint.points)
+        assert isinstance(self.observed, Samples)
+        assert self.origin is not None
+        return self.observed.points + moved(self.origin)
 
 
 @pytree("recycle")
@@ -60,16 +76,22 @@ class BaseSamples:
 
     recycle: bool
 
-    def start(self, loss: Loss, shift: Shift, effect: Array, decision: Array, samples: Array, key: Array) -> Base:
-        """The base after the warm-up: `samples` (n, k) observed at `decision`."""
+    def start(self, problem: Problem, shift: Shift, effect: Array, decision: Array, samples: Array, key: Array) -> Base:
+        """The base after the warm-up: `samples` (n, k) observed at `decision`, as the loss and the constraints need them."""
         (n, width), dimension = samples.shape, decision.shape[0]
-        count = jnp.full((), n, jnp.float64)
+        count, loss = jnp.full((), n, jnp.float64), problem.loss
+        averaged = Together((loss, *(function for item in problem.caused for function in item.averaged)))
+        if any(item.scored for item in problem.caused):  # a distribution takes the samples themselves
+            points = jnp.concatenate([samples, jnp.broadcast_to(decision, (n, dimension))], axis=1)
+            if self.recycle:
+                return Base(Split(Samples(points), width), None, count, key)
+            return Base(Samples(samples), decision, count, key)
         if not self.recycle:
-            pattern = hessian_pattern(LossInData(loss), width, decision)
+            pattern = hessian_pattern(LossInData(averaged), width, decision)
             observed = from_samples(samples, pattern)
             spread = QuadraticForm.of(_Spread(loss, observed), decision) if isinstance(observed, Moments) else None
             return Base(observed, decision, count, key, spread)
-        pattern = hessian_pattern(_Recycled(loss, shift), width + dimension, decision, effect)
+        pattern = hessian_pattern(_Recycled(averaged, shift), width + dimension, decision, effect)
         points = jnp.concatenate([samples, jnp.broadcast_to(decision, (n, dimension))], axis=1)
         return Base(Split(from_samples(points, pattern, always=True), width), None, count, key)
 
@@ -83,6 +105,17 @@ class BaseSamples:
         joint = base.observed.joint
         grown = _grown(joint, base.count, points) if isinstance(joint, Moments) else _sampled(base, joint, points)
         return changed(base, observed=changed(base.observed, joint=grown), count=base.count + points.shape[0])
+
+
+@pytree()
+class Together:
+    """A sum of functions whose second derivatives are nil only where those of all of them are."""
+
+    functions: tuple[Loss, ...]
+
+    def __call__(self, theta: Array, z: Array) -> Array:
+        """Σ √(1 + i) f_i(θ, z): such weights let nothing cancel but by accident."""
+        return sum((math.sqrt(1.0 + i) * one(theta, z) for i, one in enumerate(self.functions)), jnp.zeros(()))
 
 
 @pytree("width")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from performative.estimators.base_samples import Base, BaseSamples
 from performative.estimators.protocol import EffectEstimator, Unobserved
+from performative.expected import Score
+from performative.numerics.outcomes import Outcomes
 from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
+from performative.shifts import Shift
 
 
 @pytree()
@@ -72,9 +77,7 @@ class LocationEstimator:
         """The warm-up fills the base; every later round improves Â and, with recycling, adds to the base."""
         if isinstance(belief, Unobserved):
             effect = self.effects.start(samples.shape[2], decisions.shape[1])
-            base = self.base_samples.start(
-                problem.loss, self.effects.shift, effect, decisions[0], samples[0], belief.key
-            )
+            base = self.base_samples.start(problem, self.effects.shift, effect, decisions[0], samples[0], belief.key)
             return LocationBelief(effect, base, belief.key)
         base = belief.base
         if self.memory is not None:  # with a new key, since the count stops growing
@@ -111,3 +114,60 @@ class LocationEstimator:
         """(1/n) Σ_i ℓ(θ; Z₀,i + Â θ), with Z₀,i = Z_i − Â θ_i for a sample observed at θ_i; or the data shifted by Â·`where`."""
         at = (theta if self.anticipate else lax.stop_gradient(theta)) if where is None else where
         return belief.base.mean_loss(problem.loss, theta, lambda where: self.effects.shift(belief.effect, at - where))
+
+    def source(self, belief: LocationBelief) -> PredictedSource:
+        """What data decisions bring about, with the reaction in gradients if it anticipates."""
+        return PredictedSource(belief, self.effects.shift, self.anticipate)
+
+
+@pytree("anticipate")
+class PredictedSource:
+    """The data Z₀ + Â θ that a belief predicts; where it does not `anticipate`, they stay while θ is varied."""
+
+    belief: LocationBelief
+    shift: Shift
+    anticipate: bool
+
+    def average(self, function: Score) -> PredictedAverage:
+        """The average over the base samples, moved."""
+        return PredictedAverage(self, function)
+
+    def distribution(self, function: Score) -> PredictedDistribution:
+        """The scores of the base samples, moved."""
+        return PredictedDistribution(self, function)
+
+    def moved(self, theta: Array, where: Array | None) -> Callable[[Array], Array]:
+        """By how much a sample moves from a decision to θ, or to `where`."""
+        at = theta if where is None else where
+        at = at if self.anticipate else lax.stop_gradient(at)
+        return lambda origin: self.shift(self.belief.effect, at - origin)
+
+
+@pytree()
+class PredictedAverage:
+    """(1/n) Σ_i f(θ, Z₀,i + Â θ)."""
+
+    source: PredictedSource
+    function: Score
+
+    def __call__(self, theta: Array, where: Array | None = None) -> Array:
+        """The average of a function on the data that a decision is predicted to bring about."""
+        return self.source.belief.base.mean(self.function, theta, self.source.moved(theta, where))
+
+
+@pytree()
+class PredictedDistribution:
+    """The scores f(θ, Z₀,i + Â θ), of standard deviation s.
+
+    Probabilities are smoothed over 1.06 s n^(−1/5), the usual bandwidth of a normal kernel: a share of n samples has no slope.
+    """
+
+    source: PredictedSource
+    function: Score
+
+    def __call__(self, theta: Array, where: Array | None = None) -> Outcomes:
+        """The distribution of a function on the data that a decision is predicted to bring about."""
+        points = self.source.belief.base.points(self.source.moved(theta, where))
+        values, count = jax.vmap(lambda z: self.function(theta, z))(points), points.shape[0]
+        width = 1.06 * lax.stop_gradient(jnp.std(values)) * count**-0.2
+        return Outcomes(values, jnp.full(count, 1.0 / count), width)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from jax import Array
 
+from performative.caused import Source
 from performative.numerics.pytrees import pytree
 from performative.problem import Problem
 from performative.shifts import Shift
@@ -34,6 +35,26 @@ class GradientEstimator(Protocol):
 
     def gradient(self, problem: Problem, belief: Any, theta: Array) -> Array:
         """∇P̂R_t(θ)."""
+
+
+class PredictingEstimator(GradientEstimator, Protocol):
+    """An estimator that predicts the data of any decision, which constraints on what a decision causes need."""
+
+    def source(self, belief: Any) -> Source:
+        """What data decisions bring about, as far as it knows."""
+
+
+def predicts_data(estimator: object) -> TypeGuard[PredictingEstimator]:
+    """Whether an estimator predicts the data of any decision."""
+    return callable(getattr(estimator, "source", None))
+
+
+def no_prediction(problem: Problem, name: str) -> TypeError:
+    """What is wrong if a method that does not predict data is given limits on what a decision causes."""
+    return TypeError(
+        f"constraints on what a decision causes, {list(problem.caused_names)}, need a method that predicts the data of a "
+        f"decision, but {name} does not; use apda, pd_ps or oracle"
+    )
 
 
 @pytree()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from performative import steps
 from performative.environments.protocol import Environment
-from performative.estimators.protocol import GradientEstimator
+from performative.estimators.protocol import GradientEstimator, no_prediction
 from performative.estimators.regression import LeastSquares
 from performative.exploration import Exploration
 from performative.methods.primal_dual import PrimalDual
@@ -35,9 +35,18 @@ def memory_from(forgetting: float, samples: int) -> Array | None:
 
 
 def parts_of(
-    problem: Problem, start: ArrayLike | None, shift: Shift | None = None, effect: ArrayLike | None = None
+    problem: Problem,
+    start: ArrayLike | None,
+    shift: Shift | None = None,
+    effect: ArrayLike | None = None,
+    predicts: bool = False,
 ) -> tuple[Problem, Floats | None, Floats | None]:
-    """The problem with its dimension, if the effect or the start determines it, and the start and the effect as arrays."""
+    """The problem with its dimension, if the effect or the start determines it, and the start and the effect as arrays.
+
+    Limits on what a decision causes are refused unless the method `predicts` the data of a decision.
+    """
+    if isinstance(problem, Problem) and problem.caused and not predicts:
+        raise no_prediction(problem, "this method")
     if effect is not None:
         effect = matrix("effect", effect) if shift is None else finite_array("effect", effect)
     elif shift is not None:
@@ -113,9 +122,11 @@ def common_parts(
     effect: ArrayLike | None = None,
 ) -> Common:
     """The checked options."""
-    problem, start, effect = parts_of(problem, start, shift, effect)
+    problem, start, effect = parts_of(
+        problem, start, shift, effect, predicts=True
+    )  # if the estimator does: see `PrimalDual`
     if problem.dimension is not None:
-        require_feasible(problem, start)
+        require_feasible(problem.known, start)
     return Common(
         problem=problem,
         step=steps.validated("step", step),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from performative import steps
-from performative.estimators.protocol import GradientEstimator
+from performative.estimators.protocol import GradientEstimator, no_prediction, predicts_data
 from performative.exploration import Exploration
 from performative.methods.protocol import State, checked
 from performative.numerics.precision import in_float64
@@ -25,7 +25,8 @@ class PrimalDual:
         λ_{t+1} = [λ_t + η (g(θ_t) − δ η λ_t)]⁺
 
     `step` is η and `control` is δ, numbers or functions of the round; `start` is θ_1 (the projection of 0 if None);
-    `samples` is how many samples each deployment brings; they are averaged.
+    `samples` is how many samples each deployment brings; they are averaged. Where constraints limit what a decision causes, g and
+    ∇g are those of the data that the estimator predicts, if it is a `PredictingEstimator`.
 
     >>> import performative as pf
     >>> from performative.losses import Revenue
@@ -47,6 +48,8 @@ class PrimalDual:
     def __post_init__(self) -> None:
         for part in (self.estimator, self.exploration):
             as_node(part)
+        if self.problem.caused and not predicts_data(self.estimator):
+            raise no_prediction(self.problem, type(self.estimator).__name__)
 
     @in_float64
     def init(self, key: Array) -> State[object]:
@@ -92,10 +95,13 @@ class PrimalDual:
         if self.estimator.opening(state.belief):
             return changed(state, round=t + 1, belief=belief)
         eta, delta = steps.at(self.step, t), steps.at(self.control, t)
-        gradient = self.estimator.gradient(self.problem, belief, theta)  # line 8
-        lagrangian_gradient = gradient + self.problem.pullback(theta, lam)  # line 9
-        next_theta = self.problem.decisions.project(theta - eta * lagrangian_gradient)  # line 10
-        dual_gradient = self.problem.g(theta) - delta * eta * lam  # line 11
+        problem = self.problem
+        if problem.caused and predicts_data(self.estimator):
+            problem = problem.resolved(self.estimator.source(belief))
+        gradient = self.estimator.gradient(problem, belief, theta)  # line 8
+        lagrangian_gradient = gradient + problem.pullback(theta, lam)  # line 9
+        next_theta = problem.decisions.project(theta - eta * lagrangian_gradient)  # line 10
+        dual_gradient = problem.g(theta) - delta * eta * lam  # line 11
         next_lam = jnp.maximum(lam + eta * dual_gradient, 0.0)  # line 12
         return State(t + 1, next_theta, next_lam, belief)
 

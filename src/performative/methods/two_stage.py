@@ -166,7 +166,7 @@ class TwoStage:
 
     def _opened(self, state: SurveyState, x: Array, z: Array) -> SurveyState:
         effect = jnp.zeros((z.shape[1], x.shape[0])) if self.prior is None else jnp.asarray(self.prior)
-        base = self.base_samples.start(self.problem.loss, self.shift, effect, x, z, state.belief.key)
+        base = self.base_samples.start(self.problem, self.shift, effect, x, z, state.belief.key)
         return changed(
             state, round=state.round + 1, belief=Survey(effect, base, state.belief.key, JointMoments.at(x, z))
         )

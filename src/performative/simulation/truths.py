@@ -19,6 +19,7 @@ from performative.problem import Problem
 from performative.solvers.feasibility import require_feasible
 from performative.solvers.kkt import Solution
 from performative.solvers.minimum import minimum
+from performative.truth.induced import resolved
 from performative.truth.metrics import Track, Truth, bare
 from performative.truth.optimum import performative_optimum
 from performative.truth.sample_average import sample_average_optimum
@@ -29,6 +30,8 @@ Place = tuple[Problem, Any, Solution | None]
 """A problem, its world, and its optimum where one is given."""
 DRAWS = 50_000
 """Samples that an optimum is computed from where the world only samples."""
+FEW = 1000
+"""Samples that limits on what a decision causes are measured with where the world only samples: the same ones in every round."""
 ROUNDS = 1000
 """The most rounds whose average risk the best fixed decision minimizes; of more, one is drawn from each of as many parts."""
 
@@ -49,7 +52,7 @@ def samples_per_round(rounds: int) -> int:
 def make_truths(rows: list[list[Place]], measures: Measures | None) -> list[list[Truth]]:
     """The truth of every place. What is the same problem in the same world is solved once."""
     if measures is None:
-        return [[Truth(problem, None, None) for problem, _, _ in row] for row in rows]
+        return [[Truth(resolved(problem, world, samples=FEW), None, None) for problem, world, _ in row] for row in rows]
     grids = {
         world.coarse_enough(problem) if hasattr(world, "coarse_enough") else None
         for row in rows
@@ -80,6 +83,7 @@ def _bare(truth: Truth) -> Truth:
 def _truth(problem: Problem, world: Any, optimum: Solution | None, measures: Measures, steps: int | None) -> Truth:
     environment = as_node(world)
     signature = signature_of(world)
+    problem = resolved(problem, world, samples=FEW)
     if signature.carries_state and not knows_risk(world):
         require_feasible(problem)
         truth = Truth(problem, None, optimum, observed=True)

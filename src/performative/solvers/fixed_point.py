@@ -38,7 +38,7 @@ STALLED = 15
 
 
 def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None = None, near: bool = False) -> Solution:
-    """θ* = argmin_θ risk(θ, θ*) over θ ∈ Θ with g(θ) ≤ 0.
+    """θ* = argmin_θ risk(θ, θ*) over θ ∈ Θ with g(θ) ≤ 0; limits on what a decision causes are those on the data of θ*.
 
     Repeated minimization with Anderson acceleration, and with shorter steps if needed. If the risk on frozen data is not
     convex, its minimizer is searched for from nine starts; `message` says whether the decision is that minimizer or only a
@@ -68,17 +68,19 @@ def _fixed_point(
 ) -> Solution:
     def examine(where: Floats) -> tuple[bool, str | None, str]:
         """Whether the risk on frozen data is proved convex, why it is not convex, and a sentence about either."""
-        evidence = survey(frozen(where), problem, where, lambda theta: risk(theta, jnp.asarray(where)))
-        size, name = usual_slope(frozen(where), problem), "the risk on frozen data"
-        proof = proof_of_convexity(problem, evidence, risk, name, True, size)
+        held = problem.frozen(jnp.asarray(where))
+        evidence = survey(frozen(where), held, where, lambda theta: risk(theta, jnp.asarray(where)))
+        size, name = usual_slope(frozen(where), held), "the risk on frozen data"
+        proof = proof_of_convexity(held, evidence, risk, name, True, size)
         if proof is not None:
             return True, None, f"global: {proof}"
         said = f"local: {name} is not proved convex, though it is at all of {len(evidence.points)} points"
-        return False, not_convex(problem, evidence, name, size), said
+        return False, not_convex(held, evidence, name, size), said
 
     def finished(point: Point, local: bool, message: str) -> Solution:
         derivatives, multipliers = frozen(point.decision), scale * point.multipliers
-        return changed(certified(problem, derivatives, point.decision, multipliers, local, message), stable=True)
+        held = problem.frozen(jnp.asarray(point.decision))
+        return changed(certified(held, derivatives, point.decision, multipliers, local, message), stable=True)
 
     _, reason, _ = examine(theta)
     scale = usual_slope(frozen(theta), problem)
@@ -107,7 +109,7 @@ def _fixed_point(
         if reason is None:
             return finished(point, not proved, said)
         scaled = normalized(frozen(point.decision), problem, scale)
-        better, count = best_of_starts(scaled, problem, point.decision)
+        better, count = best_of_starts(scaled, problem.frozen(jnp.asarray(point.decision)), point.decision)
         gain = scale * float(scaled(point.decision).value - scaled(better.decision).value)
         least = f"the least risk on the same data of the KKT points reached from {count} of {STARTS + 1} starts"
         if gain <= 1e-9 * scale * max(1.0, abs(float(scaled(point.decision).value))):
@@ -125,7 +127,8 @@ def _fixed_point(
 
 def _explain(field: Callable[[Floats], Floats], risk: Derivatives, problem: Problem, point: Point) -> None:
     """Raise `SolverFailed` with the place where the data jump, if that is why no point is stable."""
-    found = jump(field, point.decision, minimized(risk, problem, point.decision)[0].decision)
+    held = problem.frozen(jnp.asarray(point.decision))
+    found = jump(field, point.decision, minimized(risk, held, point.decision)[0].decision)
     if found is not None:
         place, size = found
         raise SolverFailed(
@@ -139,15 +142,15 @@ def repeated(risk: Callable[[Floats], Derivatives], problem: Problem, theta: Flo
 
     def residual(theta: Floats, lam: Floats, close: bool) -> float:
         if close:  # perhaps at a kink
-            return stationarity(problem, risk(theta), theta, lam)
-        return kkt_residual(problem, theta, lam, risk(theta)(theta).gradient)
+            return stationarity(problem.frozen(jnp.asarray(theta)), risk(theta), theta, lam)
+        return kkt_residual(problem.frozen(jnp.asarray(theta)), theta, lam, risk(theta)(theta).gradient)
 
     best = Point(theta, np.zeros(len(problem.constraint_names)), np.inf)
     inputs: list[Floats] = []
     outputs: list[Floats] = []
     stalled, weight = 0, 0.0
     for _ in range(most):
-        minimizer, _ = minimized(_held(risk(theta), theta, weight), problem, theta)
+        minimizer, _ = minimized(_held(risk(theta), theta, weight), problem.frozen(jnp.asarray(theta)), theta)
         gap = float(np.linalg.norm(minimizer.decision - theta))
         before = best.residual
         for candidate in (theta, minimizer.decision):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 
 from performative.errors import SolverFailed
@@ -27,7 +28,7 @@ APART = 1e-7
 def zero_of_natural_map(field: Callable[[Floats], Floats], problem: Problem, theta: Floats, accepted: float) -> Point:
     """The best point on the way from θ to a zero of θ − Π(θ − field(θ)); `field` is usually of size one."""
     gap, lam = _natural_map(field, problem, theta)
-    best = Point(theta, lam, kkt_residual(problem, theta, lam, field(theta)))
+    best = Point(theta, lam, kkt_residual(problem.frozen(jnp.asarray(theta)), theta, lam, field(theta)))
     damping = 1e-3
     for _ in range(STEPS):
         if best.residual <= 1e-2 * accepted or damping > 1e8:
@@ -46,7 +47,7 @@ def zero_of_natural_map(field: Callable[[Floats], Floats], problem: Problem, the
             break
         theta, gap = there, gap_there
         for candidate in (theta, theta - gap):
-            residual = kkt_residual(problem, candidate, lam, field(candidate))
+            residual = kkt_residual(problem.frozen(jnp.asarray(candidate)), candidate, lam, field(candidate))
             if residual < best.residual:
                 best = Point(candidate, lam, residual)
     return best
@@ -57,6 +58,7 @@ def _natural_map(field: Callable[[Floats], Floats], problem: Problem, theta: Flo
     slope = field(theta)
     if not np.all(np.isfinite(slope)):
         raise SolverFailed(f"the gradient on the data of {theta} is not finite")
+    problem = problem.frozen(jnp.asarray(theta))
     nearest, lam = programs(problem).minimize(theta, np.eye(len(theta)), slope, *linearized(problem, theta))
     return theta - projected(problem, nearest), lam
 

@@ -66,6 +66,12 @@ class Prepared(NamedTuple):
 @in_float64
 def prepared(method: Method, seed: int, labels: Labels) -> Prepared:
     """A method ready for its first `ask`, once it is checked as far as that can be done without data."""
+    if method.problem.caused:
+        raise ValueError(
+            "a study must have constraints that are known beforehand, but "
+            f"{list(method.problem.caused_names)} depend on what a decision causes; simulate such methods, or limit decisions "
+            "themselves"
+        )
     labels = labels.fitting(method.problem, getattr(method, "history", None))
     calls = Calls(as_node(method), seed)
     require_usable(method.problem)

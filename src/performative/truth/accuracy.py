@@ -9,6 +9,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
+from performative.environments.quadrature import is_exact
 from performative.errors import QuadratureWarning, SolverFailed
 from performative.numerics.arrays import Floats, as_field
 from performative.numerics.pytrees import changed
@@ -48,7 +49,7 @@ def with_error(solution: Solution, risk: TrueRisk, again: Callable[[TrueRisk, Fl
     at = jnp.asarray(theta)
     derivatives = functools.partial(frozen_model_of, risk, at) if solution.stable else functools.partial(model_of, risk)
     scale = usual_slope(derivatives, risk.problem)
-    if np.linalg.norm(apart) <= ALIKE * scale:
+    if np.linalg.norm(apart) <= ALIKE * scale and is_exact(risk.problem.constraints):
         curvature = jacobian + constraint_curvature(risk.problem, theta, np.asarray(solution.multipliers))
         decision_error = float(np.linalg.norm(np.linalg.pinv(curvature, rcond=1e-8) @ apart))
     else:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from performative.environments.answers import require_still
 from performative.environments.protocol import Environment, check_solution, knows_risk
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
@@ -20,7 +21,8 @@ from performative.solvers.derivatives import frozen_model_of, model_of, normaliz
 from performative.solvers.kkt import Solution
 from performative.solvers.minimum import minimized, minimum
 from performative.truth.accuracy import with_error
-from performative.truth.risk import TrueRisk, require_samples, require_still, true_risk
+from performative.truth.induced import resolved
+from performative.truth.risk import TrueRisk, require_samples, true_risk
 from performative.truth.sample_average import sample_average_optimum
 from performative.truth.sampled import SampledRisk
 from performative.validation import finite_array, whole
@@ -55,7 +57,9 @@ def performative_optimum(
         problem = with_dimension(problem, environment=environment)
         key = new_key(seed)
         require_samples(problem, environment, key)
-        sampled = SampledRisk(problem, as_node(environment), key, jnp.asarray(0), whole("samples", samples, 8))
+        count = whole("samples", samples, 8)
+        problem = resolved(problem, environment, key, count)
+        sampled = SampledRisk(problem, as_node(environment), key, jnp.asarray(0), count)
         return sample_average_optimum(problem, sampled, key, start)
     risk = true_risk(problem, environment)
     solution = minimum(risk.problem, risk, start)
@@ -64,7 +68,7 @@ def performative_optimum(
     def again(other: TrueRisk, theta: Floats) -> Floats:
         derivatives = functools.partial(model_of, other)
         scaled = normalized(derivatives, risk.problem, usual_slope(derivatives, risk.problem))
-        return minimized(scaled, risk.problem, theta)[0].decision
+        return minimized(scaled, other.problem, theta)[0].decision
 
     return with_error(solution, risk, again)
 
@@ -95,5 +99,6 @@ def certify(
     derivatives = (
         functools.partial(frozen_model_of, risk, jnp.asarray(decision)) if stable else functools.partial(model_of, risk)
     )
-    found = certified(risk.problem, derivatives, decision, multipliers, local, message)
+    held = risk.problem.frozen(jnp.asarray(decision)) if stable else risk.problem
+    found = certified(held, derivatives, decision, multipliers, local, message)
     return changed(found, stable=stable)

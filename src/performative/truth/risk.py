@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from performative.environments.answers import signature_of
+from performative.environments.answers import require_still, signature_of
 from performative.environments.protocol import Environment, KnownWorld, check_fits, knows_risk, risk_of
 from performative.environments.quadrature import displaced, is_exact
 from performative.errors import SolverFailed
@@ -22,6 +22,7 @@ from performative.numerics.reads import Reading, reads
 from performative.numerics.slopes import is_flat
 from performative.problem import Problem, with_dimension
 from performative.purity import SEVERAL, is_own, require_key_decides, unchanged
+from performative.truth.induced import resolved
 from performative.truth.sampled import Risk
 from performative.validation import vector, whole
 
@@ -86,21 +87,6 @@ def require_samples(problem: Problem, environment: Environment, key: Array) -> N
             require_key_decides("the environment", lambda each: environment.sample(each, theta, SEVERAL), key, other)
 
 
-def require_still(environment: Environment) -> None:
-    """Refuse a world whose risk depends on the round or on a state."""
-    signature = signature_of(environment)
-    if signature.takes_round:
-        raise TypeError(
-            f"{type(environment).__name__} changes from round to round, so that there is a risk for each round; ask for that "
-            "of one round: of a Drifting world, world.at(t)"
-        )
-    if signature.carries_state:
-        raise TypeError(
-            f"the risk of a decision must not depend on what was deployed before, but {type(environment).__name__} carries "
-            "a state; simulate it instead"
-        )
-
-
 @pytree("values")
 class TrueRisk:
     """The decoupled risk of a world, which is PR(θ) on its diagonal; if `displaced`, averaged over other nodes.
@@ -119,12 +105,13 @@ class TrueRisk:
 
     @property
     def exact(self) -> bool:
-        """Whether no quadrature is involved."""
-        return is_exact(risk_of(self.problem, self.environment))
+        """Whether no quadrature is involved, in the constraints neither."""
+        return is_exact(risk_of(self.problem, self.environment)) and is_exact(self.problem.constraints)
 
     def twin(self) -> TrueRisk:
-        """The same risk by a quadrature with other nodes; the same compiled program computes both."""
-        return changed(self, displaced=as_field(np.array(True)))
+        """The same risk, and constraints, by a quadrature with other nodes; the same compiled program computes both risks."""
+        other = as_field(np.array(True))
+        return changed(self, displaced=other, problem=displaced(self.problem, other))
 
     def integrand(self, theta: Array, where: Array, z0: Array) -> Array:
         """What is averaged over the individuals z₀ of the base; the risk itself, if the world has no base."""
@@ -138,7 +125,7 @@ class TrueRisk:
 
 
 def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
-    """The risk of a problem, its dimension fixed, in a world whose truth must be known."""
+    """The risk of a problem, its dimension fixed and all its constraints known, in a world whose truth must be known."""
     with_dimension(problem, required=False)
     signature_of(environment)  # refuses what is not a world
     if not knows_risk(environment):
@@ -149,7 +136,7 @@ def true_risk(problem: Problem, environment: Environment) -> TrueRisk:
         )
     problem = with_dimension(problem, environment=environment)
     check_fits(environment, problem)
-    risk = _true_risk(problem, environment)
+    risk = _true_risk(resolved(problem, environment), environment)
     if is_flat(risk, jnp.zeros(problem.d)):
         raise SolverFailed(
             "the loss must have a gradient, but its average has none wherever it is defined, as for a 0–1 loss; use a smooth "

@@ -40,6 +40,9 @@ def stable_point(
     works where plain repetition circles or diverges. `risk` is PR(θ_PS). Where the risk on frozen data is not convex, its
     minimizer is searched from nine starts; `message` says whether the decision is that minimizer or only a KKT point.
 
+    A limit on what a decision causes, such as `constraints.Expected`, must hold there, too, but its gradient leaves out the
+    reaction, like that of the loss: E_{Z∼D(θ_PS)} ∇h(θ_PS; Z).
+
     There may be several stable points. With `starts` = n they are searched for from n decisions all over Θ: the solution is
     the one of least risk, its `others` are the rest, and `message` says how many there are. `sensitivity` is εβ/γ where it is
     known, namely for a loss quadratic in θ and z together on a location family: ε = ‖A‖, β = ‖∂²ℓ/∂θ∂z‖, and γ is the
@@ -56,7 +59,16 @@ def stable_point(
     """
     count = whole("starts", starts, 1)
     risk = true_risk(problem, environment)
-    found = [fixed_point(risk.problem, risk, start)]
+    try:
+        found = [fixed_point(risk.problem, risk, start)]
+    except SolverFailed as error:
+        if not problem.caused:
+            raise
+        raise SolverFailed(
+            f"no stable point was found ({error}). On frozen data a decision answers for {list(problem.caused_names)} as far "
+            "as h depends on it, not for the reaction: where h depends on the data alone, data that break a limit break it for "
+            "every decision"
+        ) from error
     check_solution(environment, risk.problem, np.asarray(found[0].decision))
     for theta in _further_starts(risk, np.asarray(found[0].decision), count - 1):
         try:
