@@ -100,8 +100,9 @@ class Likeness:
 
 
 def noise_of(width: int) -> Floats:
-    """The standard normal numbers of the samples that losses are averaged over, for all worlds."""
-    return np.random.default_rng([width, LOOKED_AT]).normal(size=(LOOKED_AT, width))
+    """The normal numbers of the samples that losses are averaged over, in all worlds: equally likely ones, in a random order."""
+    likely = np.array([NormalDist().inv_cdf((place + 0.5) / LOOKED_AT) for place in range(LOOKED_AT)])
+    return np.random.default_rng([width, LOOKED_AT]).permuted(np.tile(likely[:, None], width), axis=0)
 
 
 @in_float64

@@ -21,6 +21,8 @@ from performative.study.usable import computed
 
 REACTIONS = {"none": 0.0, "weak": 0.5, "strong": 3.0}
 """By how much data change across the range of the decision that they are weighed with, in multiples of their size."""
+SOME_WAY = 0.5
+"""The share of a range after which a reaction hurts: at the start itself data may not matter yet, as at a price of 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,18 +50,16 @@ class World:
 def worlds(problem: Problem, start: Floats, like: Likeness) -> tuple[dict[str, World], Floats]:
     """A world for each reaction, and the ranges (d,) that reactions are measured across.
 
-    The way down the loss on data as they are is the way that pays as long as nothing reacts. A reaction hurts whoever goes that
-    way: every datum moves to where the loss is larger, with the coordinate that the loss weighs it with (its own price), or
-    with all coordinates alike where it is weighed with none in particular.
+    The way down the loss on data as they are is the way that pays as long as nothing reacts. A reaction hurts whoever has gone
+    some of that way: every datum moves to where the loss is larger, with the coordinate that the loss weighs it with (its own
+    price), or with all coordinates alike where it is weighed with none in particular.
     """
     width = len(like.mean)
     samples = like.sample(like.mean, noise_of(width))
     reach = ranges(problem, start, np.full(problem.d, np.inf), NIL)[0]
-    slopes, gradient, own, widths = computed(_reacting, problem, start, samples, reach)
-    widths = np.where(np.isfinite(widths) & (widths > 0), widths, np.where(start != 0, np.abs(start), 1.0))
+    slopes, down, own, widths = computed(_reacting, problem, start, samples, reach)
     shares = np.where(np.any(own > 0, axis=1, keepdims=True), own, 1.0 / math.sqrt(problem.d))
-    worse, down = np.where(slopes < 0, -1.0, 1.0), np.where(gradient > 0, -1.0, 1.0)
-    across = worse[:, None] * down * shares / widths
+    across = np.where(slopes < 0, -1.0, 1.0)[:, None] * down * shares / widths
     return {name: World(like, start, strength * across) for name, strength in REACTIONS.items()}, widths
 
 
@@ -72,13 +72,17 @@ def risks(problem: Problem, world: World, decisions: Floats) -> Floats:
 
 @Program
 def _reacting(problem: Problem, start: Array, samples: Array, reach: Array) -> tuple[Array, Array, Array, Array]:
-    """E ∂ℓ/∂z (k,), E ∂ℓ/∂θ (d,), the coordinates that data are weighed with (k, d), and the ranges (d,), at a start."""
-    gradient, slopes = (
-        jnp.mean(jax.vmap(jax.grad(problem.loss, place), (None, 0))(start, samples), axis=0) for place in (0, 1)
-    )
+    """E ∂ℓ/∂z (k,) some way down, the signs (d,) of the way down, the coordinates that data are weighed with, and the ranges."""
+
+    def slope(place: int, theta: Array) -> Array:
+        return jnp.mean(jax.vmap(jax.grad(problem.loss, place), (None, 0))(theta, samples), axis=0)
+
     widths = own_widths(problem, reach, start, samples)
+    widths = jnp.where(widths > 0, widths, jnp.where(start != 0, jnp.abs(start), 1.0))
+    down = jnp.where(slope(0, start) > 0, -1.0, 1.0)
+    farther = problem.decisions.project(start + SOME_WAY * widths * down)
     _, own = weighed(problem, widths, start, jnp.mean(samples, axis=0))
-    return slopes, gradient, own, widths
+    return slope(1, farther), down, own, widths
 
 
 @Program

@@ -19,6 +19,8 @@ MOST_ROWS = 6
 """How many numbers of a decision are printed: those that move most."""
 TOUCHED, VIOLATED = 1e-3, 1e-9
 """A constraint is touched if a decision is nearer to it than this share of a range, and violated by more than that."""
+MOST_SHARE = 10.0
+"""What is gained or lost is a share of what staying makes, unless staying makes next to nothing."""
 WIDTH, LABEL, CELL = 80, 18, 10
 """How wide lines, the names of numbers and the numbers are."""
 
@@ -163,7 +165,7 @@ class Rehearsal:
             yield f"  {_short(self._named(place)):<{LABEL}}" + "".join(f"{_number(cell):>{CELL}}" for cell in cells)
         rest = np.delete(self._farthest(performance), shown)
         if rest.size:
-            yield f"  and {rest.size} more, which go no farther than {100.0 * np.max(rest):.2g} % of their range"
+            yield f"  and {rest.size} more, which go no farther than {_percent(np.max(rest))} of their range"
         most = max(performance.decisions, key=len)
         if len(most) > 1:
             yield f"  (the first of {len(most)} decisions that are deployed side by side)"
@@ -174,13 +176,14 @@ class Rehearsal:
             yield "  nothing moves"
         else:
             unit = "" if self.labels.decision_units is None else f" {self.labels.decision_units[step.place]}"
-            share = f" ({100.0 * (step.after / step.before - 1.0):+.3g} %)" if step.before else ""
+            change = 0.0 if step.before == 0 else (step.after - step.before) / abs(step.before)
+            share = f" ({'+' if change > 0 else '-'}{_percent(change)})" if change else ""
             yield (
                 f"  largest step: {self._named(step.place, unit=False)} from {_number(step.before)} to "
                 f"{_number(step.after)}{unit}{share}, to deployment {step.deployment}"
             )
         size = len(performance.excess) * abs(self.loss)
-        share = f" ({100.0 * abs(performance.total) / size:.2g} %)" if size and performance.total else ""
+        share = f" ({_percent(performance.total / size)})" if 0 < abs(performance.total) < MOST_SHARE * size else ""
         excess = performance.excess[performance.worst - 1]
         worst = f"; the worst deployment is number {performance.worst}, {_compared(excess)}" if excess > 0 else ""
         yield f"  against staying: {_compared(performance.total)} in all{share}{worst}"
@@ -196,11 +199,16 @@ class Rehearsal:
         touched, violated, names = performance.touched, performance.violated, self.constraint_names
         if not touched:
             return "none is touched"
-        first = ", ".join(f"{names[place]} (first by deployment {number})" for place, number in touched.items())
-        text = f"touches {first}; at most {performance.touched_at_once} of {len(names)} at once"
-        if violated:
-            text += "; VIOLATES " + ", ".join(f"{names[place]} by {_number(by)}" for place, by in violated.items())
-        return text
+        each = [
+            (
+                f"violates {names[place]} by up to {_number(violated[place])}"
+                if place in violated
+                else f"touches {names[place]}"
+            )
+            + f" (first in deployment {number})"
+            for place, number in touched.items()
+        ]
+        return f"{', '.join(each)}; at most {performance.touched_at_once} of {len(names)} at once"
 
     def _named(self, place: int, unit: bool = True) -> str:
         labels = self.labels
@@ -209,7 +217,13 @@ class Rehearsal:
 
 
 def _number(value: float) -> str:
-    return f"{value + 0.0:.4g}"
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e8 else f"{value + 0.0:.4g}"
+
+
+def _percent(share: float) -> str:
+    """A share of any sign, without it."""
+    percent = 100.0 * abs(share)
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def _compared(excess: float) -> str:

@@ -126,7 +126,7 @@ def performed(calls: Calls, opening: Opening, like: Likeness, labels: Labels) ->
         stays=opening.stays,
         loss=float(risks(problem, first, today[None])[0]),
         slack=-np.asarray(problem.g(jnp.asarray(today))),
-        data=tuple(_said(like, labels, samples)),
+        data=tuple(_said(like, labels, samples, opening.planned.samples)),
         samples=samples,
         widths=widths,
         labels=labels,
@@ -218,8 +218,8 @@ def _name(names: Iterable[str] | None, place: int, what: str) -> str:
     return f"{what} {place}" if names is None else list(names)[place]
 
 
-def _said(like: Likeness, labels: Labels, samples: tuple[int, ...]) -> list[str]:
-    """What data are taken to be, in lines."""
+def _said(like: Likeness, labels: Labels, samples: tuple[int, ...], wanted: int) -> list[str]:
+    """What data are taken to be, in lines; at first, so many samples are `wanted`."""
     each = [f"{mean:.4g} ± {spread:.3g}" for mean, spread in zip(like.mean, like.spread, strict=True)]
     if len(set(each)) == 1:
         text = f"{each[0]}" + (" for each number" if len(each) > 1 else "")
@@ -228,8 +228,9 @@ def _said(like: Likeness, labels: Labels, samples: tuple[int, ...]) -> list[str]
         text = ", ".join(named[:MOST_NAMED]) + (
             f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         )
-    counts = list(dict.fromkeys(samples))
-    brought = str(counts[0]) if len(counts) == 1 else f"{samples[0]}, then {samples[-1]}"
+    brought = str(samples[0]) if wanted == samples[0] else f"{samples[0]} of the {wanted} that are wanted"
+    if samples[-1] != samples[0]:
+        brought += f", then {samples[-1]}"
     lines = [f"data there: {text} ({like.source}); samples a deployment: {brought}"]
     if like.source == ASSUMED:
         lines.append(
