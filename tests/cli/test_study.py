@@ -193,7 +193,7 @@ def test_what_fails_in_a_rehearsal_makes_no_file(tmp_path, monkeypatch):
         "import jax.numpy as jnp\ndef up_to_two(theta, z):\n    return -jnp.sum(theta * z) * jnp.sqrt(2.0 - theta[0])\n"
     )
     text = SPEC.replace('type = "revenue"', 'type = "function"\nfunction = "half_a_loss_here:up_to_two"')
-    text = text.replace('type = "safe_apda"\nsamples = 5', 'type = "one_point"\nexploration = 0.2\nstart = [1.9, 1.9]')
+    text = text.replace('type = "safe_apda"\nsamples = 5', 'type = "one_point"\nexploration = 0.2\nstart = [1.7, 1.7]')
     Path("spec.toml").write_text(text)
     for words in (("rehearse", "spec.toml"), ("new", "spec.toml", "--store", "prices.db")):
         line = run(*words, code=1)

@@ -90,7 +90,7 @@ class Performance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rehearsal:
-    """Simulated deployments of a method under some reactions, from `today` (d,) on; `str` prints them.
+    r"""Simulated deployments of a method under some reactions, from `today` (d,) on; `str` prints them.
 
     `stays` says which decision that is, `loss` is its expected loss, and `slack` (m,) its room in each constraint. `data` says
     what the data are taken to be, `samples` how many each deployment brought, and `widths` (d,) are the ranges of a decision's
@@ -103,7 +103,15 @@ class Rehearsal:
     >>> rehearsal = pf.study.rehearse(method, mean=[40.0], spread=[10.0], labels=labels)
     >>> [performance.reaction for performance in rehearsal.performances]
     ['none', 'weak', 'strong']
-    >>> print(rehearsal)
+    >>> print("\n".join(str(rehearsal).splitlines()[:8]))
+    rehearsal: 20 simulated deployments under each of 3 reactions; nothing is stored
+    the start: milk 2 EUR
+      expected loss -39.99 a deployment
+    data there: 40 ± 10 (as described); samples a deployment: 1
+    <BLANKLINE>
+    reaction none: the data stay as they are, whatever is deployed
+      deployment                 1         2         3         5        10        20
+      milk EUR                   2         2         2         2         2         2
     """
 
     today: Floats

@@ -113,7 +113,8 @@ def performed(calls: Calls, opening: Opening, like: Likeness, labels: Labels) ->
     """What a method does from an opening on, in a world for each reaction."""
     problem, today = calls.method.problem, opening.today
     all_worlds, widths = worlds(problem, today, like)
-    performances, samples = [], ()
+    performances: list[Performance] = []
+    samples: tuple[int, ...] = ()
     for reaction, world in all_worlds.items():
         try:
             performance, samples = _played(calls, opening, world, reaction, widths, labels)
