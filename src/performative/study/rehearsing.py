@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
+from performative.errors import SolverFailed
 from performative.methods.protocol import Method, MethodState, require_method
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
@@ -118,7 +119,7 @@ def performed(calls: Calls, opening: Opening, like: Likeness, labels: Labels) ->
     for reaction, world in all_worlds.items():
         try:
             performance, samples = _played(calls, opening, world, reaction, widths, labels)
-        except ValueError as error:
+        except (ValueError, SolverFailed) as error:
             raise ValueError(f"rehearsal, reaction {reaction}: {error}; {_remedy(like)}") from error
         performances.append(performance)
     first = next(iter(all_worlds.values()))
