@@ -37,7 +37,11 @@ def demand(prices, n, seed):
 def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("spec.toml").write_text(SPEC)
-    assert "study eu created in prices.db" in run("new", "spec.toml", "--store", "prices.db")
+    rehearsed = run("rehearse", "spec.toml")
+    assert os.listdir() == ["spec.toml"]
+    assert rehearsed.startswith("rehearsal: 20 simulated deployments under each of 3 reactions; nothing is stored\n")
+    assert "  budget: " in rehearsed
+    assert run("new", "spec.toml", "--store", "prices.db") == f"{rehearsed}\nstudy eu created in prices.db\n"
     store = ("--store", "prices.db")
     assert "ask for the next decisions" in run("status", *store)
     assert "Missing option '--deployment'" in run("tell", "spec.toml", *store, code=2)
@@ -118,7 +122,7 @@ def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
         SPEC[: SPEC.index("[method]")] + '[method]\ntype = "apda"\nwarmup = 4\nexploration = 0.1'
     )
     store = ("--store", "prices.db")
-    run("new", "spec.toml", *store)
+    run("new", "--no-rehearsal", "spec.toml", *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("observed.json").write_text(json.dumps([demand(asked["decisions"][0], 4, 0).tolist()]))
     run("tell", "--yes", "observed.json", *number(asked), *store)
@@ -153,7 +157,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         "error: nowhere.toml does not exist; write a description of the study there\n"
     )
     Path("spec.toml").write_text(SPEC)
-    run("new", "spec.toml", "--store", "prices.db")
+    run("new", "--no-rehearsal", "spec.toml", "--store", "prices.db")
     assert "already has a study 'eu'" in run("new", "spec.toml", "--store", "prices.db", code=1)
     run("ask", "--store", "prices.db")
     for name, text, message in (
@@ -170,7 +174,7 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
         Path(name).write_text(text)
         assert message in run("tell", "--yes", name, "--deployment", 1, "--store", "prices.db", code=1)
     Path("other.toml").write_text(SPEC.replace('"eu"', '"us"'))
-    run("new", "other.toml", "--store", "prices.db")
+    run("new", "--no-rehearsal", "other.toml", "--store", "prices.db")
     for words in (("plot", "--out", "a.gif"), ("export", "--out", "a.xls")):
         assert "`--out` must end in" in run(*words, "--store", "prices.db", "--name", "eu", code=1)
     assert "prices.db holds several studies; choose one with `--name`: eu, us" in run(
@@ -180,6 +184,25 @@ def test_errors_are_lines_and_change_nothing(tmp_path, monkeypatch):
     assert "events: 1, reports: 0" in run("verify", "--store", "prices.db", "--name", "us")
     pf.Study.create("own.db", "own", describe(SPEC).method).close()
     assert "was not created from a description" in run("status", "--store", "own.db", code=1)
+
+
+def test_what_fails_in_a_rehearsal_makes_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("half_a_loss_here.py").write_text(
+        "import jax.numpy as jnp\ndef up_to_two(theta, z):\n    return -jnp.sum(theta * z) * jnp.sqrt(2.0 - theta[0])\n"
+    )
+    text = SPEC.replace('type = "revenue"', 'type = "function"\nfunction = "half_a_loss_here:up_to_two"')
+    text = text.replace('type = "safe_apda"\nsamples = 5', 'type = "one_point"\nexploration = 0.2\nstart = [1.7, 1.7]')
+    Path("spec.toml").write_text(text)
+    for words in (("rehearse", "spec.toml"), ("new", "spec.toml", "--store", "prices.db")):
+        line = run(*words, code=1)
+        assert line.startswith("error: rehearsal, reaction none: `loss` must be finite, but its mean is nan at [")
+        assert line.endswith(
+            "; if data are not like that, [rehearsal] with mean = [...] and spread = [...] says what they are like\n"
+        )
+    assert not Path("prices.db").exists()
+    assert run("new", "spec.toml", "--no-rehearsal", "--store", "prices.db") == "study eu created in prices.db\n"
 
 
 OWN = SPEC.replace('type = "revenue"', 'type = "function"\nfunction = "my_losses_here:dear"')
@@ -198,7 +221,7 @@ def test_a_users_loss_is_imported_from_pythons_path_and_when_that_is_allowed(tmp
     assert sys.path == path
     with monkeypatch.context() as own:
         own.syspath_prepend(tmp_path)  # as PYTHONPATH=. does
-        run("new", "spec.toml", *store)
+        run("new", "--no-rehearsal", "spec.toml", *store)
         asked = json.loads(run("ask", "--json", *store))
         Path("observed.csv").write_text("a,b\n4.5,4\n")
         for words in (("tell", "--yes", "--in-order", "observed.csv", *number(asked)), ("status",), ("verify",)):
@@ -304,7 +327,7 @@ def test_a_study_with_past_deployments(tmp_path, monkeypatch):
     rows = "p1,p2,a,b,days\n1,1,5,4,7\n2,1,4,4,7\n1,2,5,3,5\n"
     past.write_text(rows)
     monkeypatch.chdir(home)
-    run("new", "spec.toml", *store)
+    run("new", "--no-rehearsal", "spec.toml", *store)
     monkeypatch.chdir(tmp_path)
     asked = json.loads(run("ask", "--json", *store))
     assert asked["decisions"] == [[1.5, 1.0]]
@@ -336,7 +359,7 @@ def test_a_signed_study_and_a_copy_of_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("spec.toml").write_text(SPEC)
     store = ("--store", "prices.db")
-    run("new", "spec.toml", *store)
+    run("new", "--no-rehearsal", "spec.toml", *store)
     made = run("key", "--out", "key")
     assert Path("key").stat().st_mode & 0o777 == 0o600
     secret = Path("key").read_bytes()
@@ -381,7 +404,7 @@ def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("spec.toml").write_text(SPEC)
     store = ("--store", "prices.db")
-    run("new", "spec.toml", *store)
+    run("new", "--no-rehearsal", "spec.toml", *store)
     asked = json.loads(run("ask", "--json", *store))
     observed = demand(asked["decisions"][0], 5, 0)
     Path("typo.json").write_text(json.dumps([[3e9, 1.0], *observed[1:].tolist()]))
@@ -410,7 +433,7 @@ def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
     assert "error: approval: " in run("new", "wrong.toml", "--store", "prices.db", code=1)
     Path("spec.toml").write_text("approval = true\n" + SPEC.replace("samples = 5", "samples = 1\nstart = [2.5, 1.0]"))
     store = ("--store", "prices.db")
-    run("new", "spec.toml", *store)
+    run("new", "--no-rehearsal", "spec.toml", *store)
     shown = run("ask", *store)
     assert "proposal 1, round 0: 1 samples wanted for each decision; it waits for approval" in shown
     assert "next: performative study approve --store prices.db --deployment 1" in shown
@@ -445,7 +468,7 @@ def test_a_study_is_amended_once_what_changes_was_shown(tmp_path, monkeypatch):
         .replace('"revenue"', '"revenue"\ncost = [0.5, 0.5]')
     )
     store = ("--store", "prices.db")
-    run("new", "spec.toml", *store)
+    run("new", "--no-rehearsal", "spec.toml", *store)
     asked = json.loads(run("ask", "--json", *store))
     Path("observed.json").write_text(json.dumps(demand(asked["decisions"][0], 1, 0).tolist()))
     run("tell", "--yes", "observed.json", *number(asked), *store)
@@ -461,6 +484,9 @@ def test_a_study_is_amended_once_what_changes_was_shown(tmp_path, monkeypatch):
     assert "constraints[0].bound: 4.0 -> 1.5" in shown
     assert "loss.cost: nothing -> [0.5, 0.5]" in shown
     assert "next decision: [1" in shown
+    assert "\nwhat was deployed last: [1, 1]\n" in shown
+    assert shown.count("\nreaction ") == 3
+    assert "reaction" not in CliRunner().invoke(app, ["study", *words, "--no-rehearsal"], input="n\n").output
     assert len(run("log", *store).splitlines()) == 4
     assert "study eu amended" in run(*words, "--yes")
     assert "slack: cap -0.545" in run("ask", *store)  # what is open, under the new cap

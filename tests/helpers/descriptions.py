@@ -37,7 +37,7 @@ KEYS = [
     "center", "radius", "total", "coefficients", "bound", "matrix", "linear", "ridge", "cost", "aversion", "level",
     "smoothing", "function", "names", "start", "samples", "loss_budget", "max_move", "deployments", "exploration",
     "anchor", "safety", "effect", "effect_error", "signs", "reservoir", "forgetting", "step", "warmup", "recycle",
-    "stage", "probes", "control", "file", "data", "count",
+    "stage", "probes", "control", "file", "data", "count", "rehearsal", "mean", "spread",
 ]  # fmt: skip
 NUMBERS = st.one_of(
     st.sampled_from(

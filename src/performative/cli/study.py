@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from performative.numerics.arrays import Floats
     from performative.study import Deployment, Labels, Study
     from performative.study.events import Event
+    from performative.study.rehearsal import Rehearsal as Rehearsed
+    from performative.study.spec import Described
 
 
 app = typer.Typer(help="Run live studies: ask for decisions, deploy them, report what happened.", no_args_is_help=True)
@@ -34,19 +36,42 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Import the functions that the file names, if the method needs them.")
 ]
+Rehearsal = Annotated[
+    bool, typer.Option("--rehearsal/--no-rehearsal", help="Play twenty deployments in make-believe worlds first.")
+]
 
 
 @app.command()
 def new(
     spec: Annotated[Path, typer.Argument(help="A TOML file that describes decisions, constraints, loss and method.")],
     store: Stored,
+    rehearsal: Rehearsal = True,
 ) -> None:
-    """Create a study from a description, or list every error in the description."""
+    """Create a study from a description whose first deployments were rehearsed, or list every error in the description."""
     with _errors():
         from performative.study import Study
+        from performative.study.spec import read
 
-        with Study.from_spec(store, spec) as study:
+        described = read(spec)
+        if rehearsal and not (store.exists() and described.name in Study.names(store)):
+            typer.echo(f"{_rehearsed(described)}\n")
+        with Study.of_described(store, described) as study:
             typer.echo(f"study {study.name} created in {store}")
+
+
+@app.command()
+def rehearse(
+    spec: Annotated[Path, typer.Argument(help="A TOML file that describes decisions, constraints, loss and method.")],
+) -> None:
+    """Play the first twenty deployments of a description in make-believe worlds, and store nothing.
+
+    In one of them data do not react, in the others weakly and strongly. Shown are decisions, how far they move, and what they
+    could cost.
+    """
+    with _errors():
+        from performative.study.spec import read
+
+        typer.echo(str(_rehearsed(read(spec))))
 
 
 @app.command()
@@ -188,10 +213,11 @@ def amend(
     name: Named = None,
     by: By = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is right.")] = False,
+    rehearsal: Rehearsal = True,
 ) -> None:
     """Go on with other costs, constraints, bounds or options; all that was learned is kept. What changes is shown first."""
     with _opened(store, name) as study:
-        typer.echo(study.amendment(spec))
+        typer.echo(str(study.amendment(spec, rehearse=rehearsal)))
         if not yes and not typer.confirm("amend the study?"):
             typer.echo("nothing was changed")
             return
@@ -484,6 +510,15 @@ def _bounds(option: str, texts: list[str] | None) -> dict[int, float] | None:
         except ValueError:
             raise ValueError(f'`{option}` must be a place and a bound, such as "0=5", but got {text!r}') from None
     return bounds or None
+
+
+def _rehearsed(described: Described) -> Rehearsed:
+    """What a rehearsal shows; it may wait for the compiler, so a terminal says what is going on."""
+    from performative.study.rehearsing import rehearsed
+
+    if sys.stderr.isatty():
+        typer.echo("rehearsing …", err=True)
+    return rehearsed(described)
 
 
 def _plain(deployment: Deployment) -> dict[str, Any]:

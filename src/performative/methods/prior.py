@@ -78,12 +78,8 @@ class Prior:
         samples: Array,
     ) -> Prior:
         """What the loss and the first samples (n, k), at a decision, lead to expect; `widths` are the first and the widest."""
-        first, widest = (_own_widths(problem, each, decision, samples) for each in widths)
-        mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, belief.typical)
-        mixed = jnp.where(jnp.isfinite(mixed), jnp.abs(mixed), 0.0)
-        own = mixed * first
-        most = jnp.max(own, axis=1, keepdims=True)
-        own = ((own == most) & (most > 0.5 * jnp.sum(own, axis=1, keepdims=True))).astype(jnp.float64)
+        first, widest = (own_widths(problem, each, decision, samples) for each in widths)
+        mixed, own = weighed(problem, first, decision, belief.typical)
         today = RIGHT * _right_today(problem, widest, own, decision, samples)
         if learner.structured:
             own, today = jnp.zeros_like(own), jnp.zeros_like(own)
@@ -210,6 +206,19 @@ class Prior:
         return noise / (samples * self.squares[1])
 
 
+def weighed(problem: Problem, widths: Array, decision: Array, typical: Array) -> tuple[Array, Array]:
+    """The sizes (k, d) of ∂²ℓ/∂θ∂z at a typical sample, and which coordinate the loss weighs each datum with: 1 there, else 0.
+
+    It is the one that has most of them across a width; a datum that is weighed with none in particular has none.
+    """
+    mixed = jax.jacfwd(jax.grad(problem.loss, 1))(decision, typical)
+    mixed = jnp.where(jnp.isfinite(mixed), jnp.abs(mixed), 0.0)
+    across = mixed * widths
+    most = jnp.max(across, axis=1, keepdims=True)
+    own = ((across == most) & (most > 0.5 * jnp.sum(across, axis=1, keepdims=True))).astype(jnp.float64)
+    return mixed, own
+
+
 def _right_today(problem: Problem, widths: Array, own: Array, decision: Array, samples: Array) -> Array:
     """The size (k, d) of effects that would make a decision right: D_j + Σ_k A_kj c_k = 0, where D = E ∂ℓ/∂θ and c = E ∂ℓ/∂z.
 
@@ -244,7 +253,7 @@ def _first_squares(own: Array) -> Array:
     return jnp.stack([jnp.maximum(OWN, others), others]) ** 2
 
 
-def _own_widths(problem: Problem, widths: Array, decision: Array, samples: Array) -> Array:
+def own_widths(problem: Problem, widths: Array, decision: Array, samples: Array) -> Array:
     """The widths of Θ, or twice the length over which the loss's own curvature changes it by as much as it or its slope does, if
     that is smaller.
 

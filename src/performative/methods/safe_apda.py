@@ -18,6 +18,7 @@ from performative.estimators.prediction import Prediction
 from performative.estimators.regression import LeastSquares
 from performative.methods.options import memory_from, parts_of, regression_of
 from performative.methods.planning import Planner
+from performative.methods.ranges import ranges
 from performative.methods.safe_primal_dual import SafePrimalDual
 from performative.moves import Moves
 from performative.numerics.arrays import Floats, as_field
@@ -26,13 +27,10 @@ from performative.numerics.pytrees import as_node, changed
 from performative.past import Past, history_for
 from performative.problem import Problem, with_dimension
 from performative.safety import PreparedSafety, Pull, Safety
-from performative.sets import separable
 from performative.shifts import Shift
 from performative.solvers.feasibility import require_inside, strictly_feasible
 from performative.validation import positive, read_only, shown, whole
 
-SPAN = 1.5
-"""The first range of a coordinate of one sign, in multiples of its start."""
 ROUNDING = 1e-6
 """A start is moved by less than this share of its size without a word: a solver's answer may break a constraint by rounding."""
 NIL = 1e-14
@@ -123,7 +121,7 @@ def safe_apda(
     begin = _begin(problem, prepared, start)
     moves = None if max_move is None else Moves.of(max_move, begin)
     first_moves = np.full(problem.d, np.inf) if moves is None else np.asarray(moves.limits(jnp.asarray(begin)))
-    widths, widest = _widths(problem, begin, first_moves, NIL if start is not None else ROUNDING)
+    widths, widest = ranges(problem, begin, first_moves, NIL if start is not None else ROUNDING)
     return SafePrimalDual(
         problem=problem,
         learner=learner,
@@ -192,30 +190,6 @@ def _require_prior(effect: Floats | None, error: Floats | None, signs: Floats | 
         effect is not None and np.any(effect[signs == 0] != 0)
     ):
         raise ValueError(f"`effect` must have the signs that `signs` says, but got {shown(effect)}")
-
-
-def _widths(problem: Problem, start: Floats, moves: Floats, nil: float) -> tuple[Floats, Floats]:
-    """The widths of each coordinate's range, at first and at most: those of Θ; where it is unbounded ten moves, or infinite.
-
-    A coordinate of one sign, such as a price, first ranges over SPAN times its start if that is less: whoever allows prices of up
-    to a hundred times today's does not expect them soon. A start of less than `nil` times the range says nothing. Where
-    coordinates have no range of their own, directions are alike, and all get the widest.
-    """
-    at = np.asarray(start, np.float64)
-    far = 1e6 * (1.0 + min(float(problem.decisions.radius), 1e6) + np.abs(at))
-    ends = [
-        [float(problem.decisions.project(at + sign * far * axis)[j]) for j, axis in enumerate(np.eye(problem.d))]
-        for sign in (-1.0, 1.0)
-    ]
-    low, high = np.asarray(ends)
-    bounded = (high - low < 0.5 * far) & (high > low)
-    width = np.where(bounded, high - low, 10.0 * moves)
-    if not separable(problem.decisions):
-        widest = np.full(problem.d, float(np.max(width)))
-        return widest, widest
-    size, range_ = np.abs(at), high - low
-    one_signed = bounded & (low * high >= 0.0) & (size > nil * range_)
-    return np.where(one_signed, np.minimum(SPAN * size, range_), width), width
 
 
 def _checked_safety(safety: Any) -> Safety:

@@ -1,5 +1,6 @@
 """Live studies: ask, deploy, tell, kept in a file."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from performative.errors import (
@@ -36,6 +37,8 @@ from performative.study.study import Study
 
 if TYPE_CHECKING:
     from performative.study.amending import Amendment
+    from performative.study.rehearsal import Rehearsal
+    from performative.study.rehearsing import rehearse
     from performative.study.status import Status
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "Observed",
     "OtherMethod",
     "Planned",
+    "Rehearsal",
     "Replay",
     "Retracted",
     "Signed",
@@ -71,16 +75,15 @@ __all__ = [
     "StudyWarning",
     "Told",
     "Why",
+    "rehearse",
 ]
 
 
+_LATER = {"Amendment": "amending", "Rehearsal": "rehearsal", "Status": "status", "rehearse": "rehearsing"}
+"""Names whose modules need JAX; asking for a decision does not."""
+
+
 def __getattr__(name: str) -> Any:
-    if name == "Status":  # which needs JAX; asking for a decision does not
-        from performative.study.status import Status
-
-        return Status
-    if name == "Amendment":
-        from performative.study.amending import Amendment
-
-        return Amendment
+    if name in _LATER:
+        return getattr(importlib.import_module(f"performative.study.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,9 @@ from performative.study import identity
 from performative.study.creation import Prepared, prepared
 from performative.study.events import Actual, Limits
 from performative.study.labels import Labels
+from performative.study.likeness import Expected, fitting, likely, of_reports
+from performative.study.memory import Memory
+from performative.study.rehearsing import Opening, performed
 from performative.study.relearning import require_fitting
 from performative.study.spec import describe
 from performative.study.usable import accepts, require_numbers
@@ -26,6 +29,7 @@ from performative.validation import shown
 
 if TYPE_CHECKING:
     from performative.study.log import Log, Position
+    from performative.study.rehearsal import Rehearsal
 
 _MOST_LINES = 40
 """How many differences are listed at most."""
@@ -33,6 +37,8 @@ _MOST_LINES = 40
 
 class Amendment(NamedTuple):
     """What another method would change: `differences` in lines, and the decisions (b, d) that come next without it and with it.
+
+    `rehearsal` plays the next deployments with it, if that was asked for.
 
     >>> import numpy as np
     >>> print(Amendment(["loss.cost: 1.0 -> 1.5"], np.array([[2.0]]), np.array([[2.25]])))
@@ -43,13 +49,15 @@ class Amendment(NamedTuple):
     differences: list[str]
     before: Floats
     after: Floats
+    rehearsal: Rehearsal | None = None
 
     def __str__(self) -> str:
         """The differences and the next decisions, line by line."""
         from performative.study.words import row
 
         old, new = ("; ".join(map(row, decisions)) for decisions in (self.before, self.after))
-        return "\n".join([*self.differences, f"next decision: {old} -> {new}"])
+        played = [] if self.rehearsal is None else ["", str(self.rehearsal)]
+        return "\n".join([*self.differences, f"next decision: {old} -> {new}", *played])
 
 
 class Given(NamedTuple):
@@ -60,6 +68,7 @@ class Given(NamedTuple):
     folder: str | None
     approval: bool
     labels: Labels
+    expected: Expected | None = None
 
 
 class Change(NamedTuple):
@@ -94,7 +103,7 @@ def given(
             "random numbers"
         )
     approval = described.approval if approval is None else approval
-    return Given(described.method, other, described.folder, approval, described.labels)
+    return Given(described.method, other, described.folder, approval, described.labels, described.expected)
 
 
 @in_float64
@@ -141,12 +150,30 @@ def change(log: Log, position: Position, new: Given) -> Change:
     )
 
 
+@in_float64
+def rehearsed(log: Log, position: Position, new: Change) -> Amendment:
+    """What a change would change, with the next deployments played in worlds where data are like those of the last report."""
+    method, after, calls = new.worker.method, new.corrected, new.worker.calls
+    if after.last is None:
+        today, stays = after.planned.decision, "the start"
+        width = None if new.prepared.labels.data is None else len(new.prepared.labels.data)
+        candidates = likely(method.problem, today, new.given.expected, getattr(method, "history", None), width)
+    else:
+        today, stays = after.last.decisions[0], "what was deployed last"
+        memory = Memory()
+        memory.catch_up(log, position.retracted)
+        candidates = of_reports(memory.reports)
+    opening = Opening(after.state, after.planned, today, stays, new.limits)
+    like = fitting(method.problem, today, candidates)
+    return new.amendment._replace(rehearsal=performed(calls, opening, like, new.prepared.labels))
+
+
 def _differences(log: Log, new: Given) -> list[str]:
     """What changes, one line for each: keys of the descriptions, or parts of the methods where there is no description."""
     old = log.current
     lines = [] if old.approval == new.approval else [f"approval: {old.approval} -> {new.approval}"]
     if old.spec is not None and new.spec is not None:
-        skipped = ("approval", "seed")
+        skipped = ("approval", "rehearsal", "seed")
         tables = [
             {key: part for key, part in tomllib.loads(text).items() if key not in skipped}
             for text in (old.spec, new.spec)

@@ -99,7 +99,7 @@ class Calls:
         return self.tell(state, decisions, samples)[0] if shapes is None else shapes
 
     @in_float64
-    def rehearse(self, widths: list[int]) -> None:
+    def require_first_tell(self, widths: list[int]) -> None:
         """Refuse a method whose first `tell` fails whatever the samples are; `widths` are some that its loss accepts."""
         state = self.begin()
         planned, failures = self.ask(state, 0), []

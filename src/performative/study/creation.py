@@ -76,7 +76,7 @@ def prepared(method: Method, seed: int, labels: Labels) -> Prepared:
     calls = Calls(as_node(method), seed)
     require_usable(method.problem)
     points = identity.new_points(method.problem)
-    calls.rehearse([array.shape[1] for key, array in points.items() if key != "decisions"])
+    calls.require_first_tell([array.shape[1] for key, array in points.items() if key != "decisions"])
     return Prepared(calls, points, identity.identity(method, points), labels)
 
 

@@ -96,6 +96,14 @@ PositiveOrInfinite = Annotated[
 ]
 Row = Annotated[list[float], _kind("a list of finite numbers", is_row)]
 NumberOrRow = Annotated[float | list[float], _kind("a finite number or a list of them", _is_number, is_row)]
+SpreadOrRow = Annotated[
+    float | list[float],
+    _kind(
+        "a number >= 0 or a list of them",
+        lambda value: _is_number(value) and value >= 0,
+        lambda value: is_row(value) and min(value) >= 0,
+    ),
+]
 Move = Annotated[
     float | str | list[float | str],
     _kind(
@@ -322,6 +330,13 @@ class History(Table):
     count: Name = _optional
 
 
+class Rehearsing(Table):
+    """What samples are like at the start, for a rehearsal: one number for all, or one for each."""
+
+    mean: NumberOrRow
+    spread: SpreadOrRow = _optional
+
+
 class Spec(Table):
     """The whole file; its tables are validated one by one."""
 
@@ -340,6 +355,7 @@ class Spec(Table):
     data: object = _optional
     method: object
     history: object = _optional
+    rehearsal: object = _optional
 
 
 TABLES: dict[str, TypeAdapter[Any]] = {
@@ -350,6 +366,7 @@ TABLES: dict[str, TypeAdapter[Any]] = {
     ),
     "data": TypeAdapter(Data),
     "history": TypeAdapter(History),
+    "rehearsal": TypeAdapter(Rehearsing),
     "method": TypeAdapter(
         Annotated[_SafeApda | _Apda | _Stepping | _DerivativeFree | _TwoStage | _Method, Field(discriminator="type")]
     ),

@@ -22,6 +22,7 @@ from performative.problem import Problem
 from performative.solvers.feasibility import require_feasible
 from performative.study import building
 from performative.study.labels import Labels, data_names_of, names_of, units_of
+from performative.study.likeness import Expected
 from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
 from performative.study.usable import broken, require_numbers, require_usable
 from performative.validation import like, shown
@@ -30,7 +31,8 @@ from performative.validation import like, shown
 class Described(NamedTuple):
     """The study that a description stands for.
 
-    `folder` is where its files are, if it names any, `labels` are its names, and `approval` see `Created`.
+    `folder` is where its files are, if it names any, `labels` are its names, and `approval` see `Created`. `expected` is what it
+    says of samples, for a rehearsal, and `text` is the description itself.
     """
 
     name: str
@@ -39,6 +41,13 @@ class Described(NamedTuple):
     folder: str | None
     labels: Labels
     approval: bool = False
+    expected: Expected | None = None
+    text: str | None = None
+
+
+def read(path: str | os.PathLike[str]) -> Described:
+    """The study that a TOML file stands for, or `SpecError` with every error in it."""
+    return describe(read_spec(path), Path(path).parent)
 
 
 def read_spec(path: str | os.PathLike[str]) -> str:
@@ -84,9 +93,10 @@ def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
     options = tables["method"].options() if "method" in tables else {}
     wrong += _outside(built.get("decisions"), lengths, options)
     past = _past(tables["history"], Path(folder), wrong) if "history" in tables else None
+    expected = _expected(tables["rehearsal"], wrong) if "rehearsal" in tables else None
     if problem is not None:
         wrong += _impossible(problem, options)
-        wrong += _unfit(problem, past, labels) or _without_numbers(problem, options, past, labels)
+        wrong += _unfit(problem, past, labels, expected) or _without_numbers(problem, options, past, labels)
     if wrong or problem is None:
         raise SpecError(wrong)
     try:
@@ -94,7 +104,7 @@ def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
     except Exception as error:
         raise SpecError([f"method: {_message(error)}"]) from error
     where = None if past is None else str(Path(folder).resolve())
-    return Described(spec.name, spec.seed, method, where, labels, spec.approval)
+    return Described(spec.name, spec.seed, method, where, labels, spec.approval, expected, text)
 
 
 def _parts(file: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +138,7 @@ def _built(key: str, table: Table, wrong: list[str]) -> Any:
 def _line(key: str, item: Any) -> str:
     """One of pydantic's errors as a line: the key, the rule and the value."""
     place, kind = list(item["loc"]), item["type"]
-    if key not in ("", "data", "history") and not kind.startswith(
+    if key not in ("", "data", "history", "rehearsal") and not kind.startswith(
         "union_tag"
     ):  # pydantic puts a table's type into the place
         del place[:1]
@@ -279,12 +289,27 @@ def _labels(tables: dict[str, Table], wrong: list[str]) -> Labels:
     return Labels(decisions, data, decision_units, data_units)
 
 
-def _unfit(problem: Problem, past: Past | None, labels: Labels) -> list[str]:
-    """Names of samples that the loss does not accept, and past samples that it does not, or that stand in another order."""
+def _expected(table: Table, wrong: list[str]) -> Expected | None:
+    """What a description says of samples; None, and a line in `wrong`, if its numbers do not fit."""
+    try:
+        return Expected.of(**table.options())
+    except ValueError as error:
+        wrong.append(f"rehearsal: {error}")
+        return None
+
+
+def _unfit(problem: Problem, past: Past | None, labels: Labels, expected: Expected | None) -> list[str]:
+    """Names or sizes of samples that the loss does not accept, and past samples that it does not, or in another order."""
     try:
         labels.fitting(problem, past)
     except ValueError as error:
         return [f"data.columns: {error}"]
+    try:
+        named = None if labels.data is None else len(labels.data)
+        if expected is not None:
+            expected.require_width(problem, named if past is None else past.means.shape[1])
+    except ValueError as error:
+        return [f"rehearsal.mean: {error}"]
     try:
         if past is not None and past.decisions.shape[1] == problem.d:
             history_for(problem, past)
@@ -316,7 +341,7 @@ _FILE = TypeAdapter(Spec)
 ROUNDING = 1e-6
 """By which share of its size a start may break a constraint: solvers round."""
 _WITHOUT_GRADIENT = ("one_point", "two_point")
-_BUILT_LATER = ("data", "history", "method")
+_BUILT_LATER = ("data", "history", "method", "rehearsal")
 _AS_LONG_AS_THE_DECISION = (
     "lower", "upper", "center", "coefficients", "matrix", "linear", "cost", "start", "anchor", "effect", "effect_error",
     "signs", "max_move",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from performative.study.amending import Amendment, Given
     from performative.study.limits import Given as Bounds
     from performative.study.preview import Preview
+    from performative.study.spec import Described
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
 
@@ -134,16 +135,19 @@ class Study:
     @classmethod
     def from_spec(cls, path: str | os.PathLike[str], spec: str | os.PathLike[str]) -> Study:
         """Create a study in the file at `path`, as the TOML file `spec` describes it; see `performative.study.spec`."""
-        from performative.study.spec import describe, read_spec
+        from performative.study.spec import read
 
-        text = read_spec(spec)
-        described = describe(text, Path(spec).parent)
+        return cls.of_described(path, read(spec))
+
+    @classmethod
+    def of_described(cls, path: str | os.PathLike[str], described: Described) -> Study:
+        """Create a study in the file at `path`, as a description has it that was read before."""
         return cls.create(
             path,
             described.name,
             described.method,
             seed=described.seed,
-            spec=text,
+            spec=described.text,
             folder=described.folder,
             approval=described.approval,
             labels=described.labels,
@@ -376,8 +380,11 @@ class Study:
         *,
         folder: str | os.PathLike[str] | None = None,
         approval: bool | None = None,
+        rehearse: bool = False,
     ) -> Amendment:
         """What `amend` would change, and what would be asked for next; nothing is written.
+
+        With `rehearse`, the next twenty deployments are played as well, in worlds like the last reports; see `rehearsal`.
 
         >>> import tempfile, performative as pf
         >>> from performative.losses import Revenue
@@ -390,10 +397,12 @@ class Study:
         the loss returns other numbers
         next decision: [2] -> [2]
         """
-        from performative.study.amending import change
+        from performative.study.amending import change, rehearsed
 
         self._session.refresh()
-        return change(self._session.log, self._session.position, self._other(other, folder, approval)).amendment
+        log, position = self._session.log, self._session.position
+        new = change(log, position, self._other(other, folder, approval))
+        return rehearsed(log, position, new) if rehearse else new.amendment
 
     @one_at_a_time
     def amend(
