@@ -190,7 +190,7 @@ def _renamed(old: Labels, new: Labels) -> list[str]:
     return [f"labels.{key}: {_named(then)} -> {_named(now)}" for (key, then), now in parts if then != now]
 
 
-def _named(names: list[str] | None) -> str:
+def _named(names: list[str] | str | None) -> str:
     return "nothing" if names is None else shown(names)
 
 

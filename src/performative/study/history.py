@@ -85,6 +85,8 @@ MEANINGS = {
     ),
     "data": ("mean of the samples", "The mean of the samples that each deployed decision brought."),
     "loss": ("mean loss", "The mean loss of each deployed decision over its samples, by the loss of the time."),
+    "loss_error": ("standard error of the mean loss", "From the spread of its samples; NaN if there is one."),
+    "method": ("method", "The number of the event that says what the loss was: that of the study's creation, or an amendment."),
 }
 """What each variable of a history is."""
 
@@ -136,7 +138,8 @@ class Column:
 class Reported:
     """The deployments that were reported, column by column: those of MEANINGS that are `kept`. It grows with the log.
 
-    `names_at` says which constraints there were before an event; numbers of others are NaN.
+    `names_at` says which constraints there were before an event, and `method_at` which event said what the method was; numbers of
+    other constraints are NaN.
     """
 
     def __init__(
@@ -144,11 +147,12 @@ class Reported:
         dimension: int,
         constraint_names: list[str],
         names_at: Callable[[int], list[str]],
+        method_at: Callable[[int], int],
         kept: Iterable[str] = MEANINGS,
     ) -> None:
-        self.constraint_names, self._names_at = constraint_names, names_at
+        self.constraint_names, self._names_at, self._method_at = constraint_names, names_at, method_at
         self._dimension = dimension
-        whole = ("deployment", "t", "samples")
+        whole = ("deployment", "t", "samples", "method")
         self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in kept}
 
     def add(self, one: Round) -> None:
@@ -168,6 +172,10 @@ class Reported:
             "slack": by_name(slack, self._names_at(observed.number), names, np.nan),
             "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
             "loss": observed.losses.copy(),
+            "loss_error": np.full(len(observed.losses), np.nan)
+            if observed.loss_errors is None
+            else observed.loss_errors.copy(),
+            "method": self._method_at(observed.number),
         }
         for name, column in self.columns.items():
             column.add(values[name])
@@ -189,6 +197,7 @@ class Reported:
             "slack": (1, m),
             "data": (1, 0),
             "loss": (1,),
+            "loss_error": (1,),
         }
         return np.zeros((0, *empty.get(name, ())), rows.dtype)
 
@@ -209,7 +218,9 @@ class Reported:
             "slack": ("probe", "constraint"),
             "data": ("probe", "number"),
             "loss": ("probe",),
+            "loss_error": ("probe",),
             "samples": (),
+            "method": (),
         }
         past = xr.Dataset(
             {column: (("deployment", *shape), self[column].copy()) for column, shape in shapes.items()},
@@ -220,7 +231,7 @@ class Reported:
                 "told": ("deployment", moment(self["told"])),
                 "constraint": self.constraint_names,
             },
-            attrs={"study": name, "seed": seed},
+            attrs={"study": name, "seed": seed} | labels.words(),
         )
         for dimension, names, units in (
             ("dimension", labels.decisions, labels.decision_units),
