@@ -67,7 +67,8 @@ def test_a_table_with_names_is_refused_by_a_study_that_knows_none(study):
 def test_numbers_are_shown_by_name(named):
     named.tell(named.ask(), answer(named.ask()))
     status = str(named.status())
-    assert re.search(r"decision   milk [\d.]+ EUR, bread [\d.]+ EUR", status)
+    assert re.search(r"deployed last +best guess +start\n  milk EUR +[\d.]+ +[\d.]+ +[\d.]+\n  bread EUR ", status)
+    assert re.search(r"θ_t        milk [\d.]+ EUR, bread [\d.]+ EUR", named.status().theory())
     assert named.status().plain()["labels"]["data"] == ["milk", "bread"]
     past = named.history()
     assert past["dimension"].values.tolist() == ["milk", "bread"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from performative.numerics.arrays import Floats
 from performative.plotting.style import COLORS, DASHES
 from performative.study.labels import Labels
-from performative.study.words import Outcome, alike, counted
+from performative.study.words import Outcome, alike, number, plural, room
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,8 +30,8 @@ TRYING = 1e-3
 class Course(NamedTuple):
     """What a history shows, as it is drawn: what was wanted more of is turned up.
 
-    `value` (n, b) are the outcomes of what was `deployed` (n, b, d), with standard `error`, and `gained` (n,) is their gain over the
-    `level` (n,) of the start, added up, with half its 95 % interval. `changes` are the places where the loss or a limit changed.
+    `value` (n, b) are the outcomes of what was `deployed` (n, b, d), with standard `error`, and `gained` (n,) is their gain over
+    the `level` (n,) of the start, added up, with half its 95 % interval. `changes` are where the method was amended.
     """
 
     when: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Course(NamedTuple):
     gained_half: Floats
     gained_in: str
     changes: NDArray[np.int64]
-    room: Floats
+    left: Floats
     limits: list[str]
     effect: Floats | None
     effect_error: Floats | None
@@ -63,7 +63,7 @@ class Course(NamedTuple):
         n, b, d = past["deployed"].shape
         words = {key: past.attrs.get(key) for key in ("show", "unit", "per", "period")}
         samples = past["samples"].values
-        outcome = Outcome.of(Labels(**words), int(samples.max(initial=1)))
+        outcome = Outcome.of(Labels(**words))
         decision, deployed, proposed = (past[name].values for name in ("decision", "deployed", "proposed"))
         away = np.abs(proposed[:, : proposed.shape[1]] - decision[:, None])
         reach = np.ptp(np.concatenate([decision, proposed.reshape(-1, d)]), axis=0) if n else np.zeros(d)
@@ -74,14 +74,14 @@ class Course(NamedTuple):
         there = np.isfinite(value)
         by_rows = outcome.per != outcome.period
         weights = there * (samples[:, None] if by_rows else 1.0 / np.maximum(there.sum(axis=1, keepdims=True), 1))
-        added = np.cumsum(np.nansum(weights * (value - level[:, None]), axis=1) + 0.0 * level)
+        added = np.cumsum(np.nansum(weights * -outcome.sign * (value - level[:, None]), axis=1) + 0.0 * level)
         noise = np.cumsum(np.nansum((weights * np.nan_to_num(error)) ** 2, axis=1))
         total = np.cumsum(np.sum(weights, axis=1) * level_error)
         unit = f", {outcome.unit}" if outcome.unit else ""
         slack = past["slack"].values
         lowest = np.min(np.where(np.isnan(slack), np.inf, slack), axis=1, initial=np.inf)
         effect = past["effect"].values if "effect" in past else None
-        method = past["method"].values
+        basis = past["basis"].values
         names = [str(name) for name in past["dimension"].values] if "dimension" in past.coords else None
         data = [str(name) for name in past["number"].values] if "number" in past.coords else None
         k = 0 if effect is None else len(effect)
@@ -96,9 +96,9 @@ class Course(NamedTuple):
             level_error=level_error,
             gained=added,
             gained_half=NORMAL * np.sqrt(noise + total**2),
-            gained_in=f"{unit} over all {counted(2, outcome.per)[2:]} reported" if by_rows else unit,
-            changes=np.flatnonzero(np.diff(method)) + 1,
-            room=np.where(np.isfinite(lowest), lowest, np.nan),
+            gained_in=f"{unit} over all {plural(outcome.per)} reported" if by_rows else unit,
+            changes=np.flatnonzero(np.diff(basis)) + 1,
+            left=np.where(np.isfinite(lowest), lowest, np.nan),
             limits=[str(name) for name in past["constraint"].values],
             effect=effect,
             effect_error=past["effect_error"].values if effect is not None else None,
@@ -129,10 +129,10 @@ def _levels(past: xr.Dataset, sign: int) -> tuple[Floats, Floats]:
         return level, level_error
     start = past["decision"].values[0]
     at_start = np.all(past["deployed"].values == start, axis=2) & np.isfinite(loss)
-    method = past["method"].values
-    for one in np.unique(method):
-        then = method == one
-        known = past.attrs.get("start_risk") if one == method[-1] else None
+    basis = past["basis"].values
+    for one in np.unique(basis):
+        then = basis == one
+        known = past.attrs.get("start_risk") if one == basis[-1] else None
         if known is not None:
             level[then] = known
             level_error[then] = (past.attrs["start_high"] - past.attrs["start_low"]) / (2.0 * NORMAL)
@@ -146,7 +146,7 @@ def _levels(past: xr.Dataset, sign: int) -> tuple[Floats, Floats]:
 def product(axes: Axes, course: Course, place: int) -> None:
     """One number of the decisions: what was deployed, the best guess and the start."""
     some = _some(course)
-    x, size = course.when[some], _size(len(some))
+    x, size = course.when[some], _size(len(some), len(course.names))
     axes.plot(x, course.decision[some, place], color=GUESS, linewidth=0.9, zorder=1)
     for arm in range(course.deployed.shape[1]):
         values, tried = course.deployed[some, arm, place], course.tried[some, arm, place]
@@ -166,11 +166,22 @@ def outcome(axes: Axes, course: Course) -> None:
     x, size = course.when[some], _size(len(some))
     axes.plot(x, course.level[some], color=START, linewidth=1.0, linestyle=(0, (4, 2)), drawstyle="steps-mid", zorder=2)
     half = NORMAL * course.level_error[some]
-    axes.fill_between(x, course.level[some] - half, course.level[some] + half, color=START, alpha=0.12, linewidth=0, zorder=1)
+    axes.fill_between(
+        x, course.level[some] - half, course.level[some] + half, color=START, alpha=0.12, linewidth=0, zorder=1
+    )
     for arm in range(course.value.shape[1]):
         values, error = course.value[some, arm], NORMAL * np.nan_to_num(course.error[some, arm])
         axes.errorbar(
-            x, values, error, fmt="o", color=DEPLOYED, markersize=size, elinewidth=0.6, alpha=0.9, markeredgewidth=0, zorder=3
+            x,
+            values,
+            error,
+            fmt="o",
+            color=DEPLOYED,
+            markersize=size,
+            elinewidth=0.6,
+            alpha=0.9,
+            markeredgewidth=0,
+            zorder=3,
         )
     unit = f", {course.outcome.unit}" if course.outcome.unit else ""
     _finish(axes, course, f"{course.outcome.each}{unit} (95 % intervals; dashed: the start)")
@@ -191,19 +202,28 @@ def gain(axes: Axes, course: Course) -> None:
 def rooms(axes: Axes, course: Course) -> None:
     """The room that what was deployed left in each limit, those with the least of their range if there are many."""
     some = _some(course)
-    left = course.room[some]
+    left = course.left[some]
     if not course.limits:
         _say(axes, "no limits were set")
+        axes.set_axis_off()
     elif len(some):
         most = np.nanmax(np.abs(left), axis=0, initial=1e-300)
         last = np.array([_last(column) for column in left.T]) / most
+        size = float(np.nanmax(np.abs(course.deployed), initial=1.0))
         chosen = sorted(np.argsort(last, kind="stable")[:MOST_LIMITS])
         for curve, place in enumerate(chosen):
             color, dash = COLORS[curve % len(COLORS)], DASHES[(curve // len(COLORS)) % len(DASHES)]
-            name, ending = course.limits[place], alike([_last(left[:, place])], most[place] / 20)[0]
-            label = f"{name}: {ending} left"
+            label = f"{course.limits[place]}: {room(_last(left[:, place]), size)} left"
             marker = "o" if len(some) < 3 else None
-            axes.plot(course.when[some], left[:, place], color=color, linestyle=dash, linewidth=1.2, marker=marker, label=label)
+            axes.plot(
+                course.when[some],
+                left[:, place],
+                color=color,
+                linestyle=dash,
+                linewidth=1.2,
+                marker=marker,
+                label=label,
+            )
         axes.axhline(0.0, color="0.4", linewidth=0.8)
         low, high = axes.get_ylim()
         axes.set_ylim(low, high + 0.28 * (high - low))
@@ -228,7 +248,8 @@ def effect(axes: Axes, course: Course, annotated: bool) -> None:
         if not np.isfinite(value):
             axes.text(j, i, "?", ha="center", va="center", fontsize=8, color="0.4")
         elif annotated:
-            shown, error = alike([value, course.effect_error[i, j]], course.effect_error[i, j])
+            wide = float(course.effect_error[i, j])
+            shown, error = alike([float(value), wide], wide)
             color = "white" if abs(value) > 0.65 * most else "black"
             size = 8 if max(values.shape) <= 5 else 6
             axes.text(j, i, f"{shown}\n± {error}", ha="center", va="center", fontsize=size, color=color)
@@ -270,8 +291,9 @@ def _some(course: Course) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, n - 1, min(MOST_POINTS, n)).astype(np.int64)) if n else np.zeros(0, np.int64)
 
 
-def _size(points: int) -> float:
-    return float(np.clip(40.0 / np.sqrt(max(points, 1)), 1.5, 4.5))
+def _size(points: int, panels: int = 1) -> float:
+    """The size of markers in one of so many panels side by side."""
+    return float(np.clip(40.0 / np.sqrt(max(points, 1)), 1.5, 4.5)) * (0.6 if panels > 4 else 1.0)
 
 
 def _last(column: Floats) -> float:
@@ -289,6 +311,8 @@ def _title(axes: Axes, title: str) -> None:
 
 
 def _finish(axes: Axes, course: Course, title: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     _title(axes, title)
     axes.grid(visible=True, linewidth=0.4, alpha=0.5)
     axes.tick_params(labelsize=7)
@@ -299,5 +323,8 @@ def _finish(axes: Axes, course: Course, title: str) -> None:
         axes.set_xlim(0.5 - 0.01 * n, n + 0.5 + 0.01 * n)
     else:
         _say(axes, "nothing was reported yet")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_axis_off()
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    if axes.get_yscale() == "linear" and max(map(abs, axes.get_ylim())) >= 1e4:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.set_xlabel(course.outcome.period, fontsize=8)

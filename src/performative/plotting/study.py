@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from performative.plotting import panels
 from performative.plotting.panels import DEPLOYED, GUESS, START, TRIED, Course
 from performative.study.words import counted
@@ -64,5 +62,3 @@ def _legend() -> list[object]:
         Line2D([], [], color=GUESS, linewidth=0.9, label="best guess"),
         Line2D([], [], color=START, linewidth=1.0, linestyle=(0, (4, 2)), label="start"),
     ]
-
-

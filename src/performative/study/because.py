@@ -40,7 +40,7 @@ def _sentences(plan: Plan, why: Explanation, limits: Sequence[str], labels: Labe
     trying = bool(np.any(np.abs(planned - decision) > ROUNDING * widths))
     if why.numbers["action"] == "explore":
         far = np.any(np.abs(decisions - decision) > ROUNDING * widths, axis=1)
-        tried = "; ".join(moved(one - decision, labels) for one in decisions[far])
+        tried = "; ".join(dict.fromkeys(moved(one - decision, labels) for one in decisions[far]))
         repeats = int(plan.repeats)
         yield f"tries something out around its {BEST}: {tried}" + (
             f", {counted(repeats, outcome.period)} long" if repeats > 1 else ""
@@ -84,13 +84,12 @@ def _paid(price: float, worth: float, outcome: Outcome) -> str:
     )
 
 
-def _held(
-    plan: Plan, on_its_way: bool, limits: Sequence[str], labels: Labels, outcome: Outcome
-) -> Iterator[str]:
+def _held(plan: Plan, on_its_way: bool, limits: Sequence[str], labels: Labels, outcome: Outcome) -> Iterator[str]:
     """What keeps the decision from going farther."""
     names = names_of(labels, len(np.asarray(plan.decision)))
     if plan.limited:
-        yield f"goes no farther than {number(100 * float(plan.radius), 2)} % of the range at once, since it knows too little beyond"
+        most = number(100 * float(plan.radius), 2)
+        yield f"goes no farther than {most} % of the range at once, since it knows too little beyond"
     if plan.held:
         yield "goes no farther, since more could be lost than is left of the loss budget"
     if on_its_way and plan.max_move is not None:

@@ -34,7 +34,7 @@ def constraints(names: Sequence[str], values: Floats, safe: bool) -> Iterator[st
     for name, value in zip(names, values, strict=True):
         if value > 1e-9:
             pulled = "; what is deployed is pulled inside" if safe else ""
-            yield f"the {BEST} breaks {name} by {value:.4g}{pulled}"
+            yield f"the {BEST} violates constraint {name} by {value:.4g}{pulled}"
 
 
 def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64]) -> Iterator[str]:
@@ -45,7 +45,7 @@ def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64])
         if len(violating):
             worst = violating[np.argmin(lowest[violating, place])]
             yield (
-                f"{name} was broken by {len(violating)} of {len(lowest)} deployments, most by deployment "
+                f"constraint {name} was violated by {len(violating)} of {len(lowest)} deployments, most by deployment "
                 f"{int(numbers[worst])}: {-lowest[worst, place]:.4g}"
             )
 

@@ -310,9 +310,10 @@ class Declined:
 class Observed:
     """`samples` (b, n, k) were reported for a deployment; `planned` is what the method asks for after that.
 
-    `losses` (b,) are the mean losses of its decisions, with standard errors `loss_errors` (b,) if they have several; `columns` are the names of the k numbers, if known. The first such event
-    also has the loss at `probes` like the data. `actual` is what was deployed, if not what was asked for, and `confirmed` are the
-    reasons why the samples looked wrong, if somebody said that they are right all the same.
+    `losses` (b,) are the mean losses of its decisions, with standard errors `loss_errors` (b,) if they have several; `columns`
+    are the names of the k numbers, if known. The first such event also has the loss at `probes` like the data. `actual` is what
+    was deployed, if not what was asked for, and `confirmed` are the reasons why the samples looked wrong, if somebody said that
+    they are right all the same.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from performative.numerics.arrays import Floats
 from performative.study.events import Asked, Event, Observed, Report
 from performative.study.labels import Labels
+from performative.study.words import Outcome
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,7 +87,7 @@ MEANINGS = {
     "data": ("mean of the samples", "The mean of the samples that each deployed decision brought."),
     "loss": ("mean loss", "The mean loss of each deployed decision over its samples, by the loss of the time."),
     "loss_error": ("standard error of the mean loss", "From the spread of its samples; NaN if there is one."),
-    "method": ("method", "The number of the event that says what the loss was: that of the study's creation, or an amendment."),
+    "basis": ("basis", "The number of the event that said what the loss was: 0, the creation, or an amendment."),
 }
 """What each variable of a history is."""
 
@@ -152,7 +153,7 @@ class Reported:
     ) -> None:
         self.constraint_names, self._names_at, self._method_at = constraint_names, names_at, method_at
         self._dimension = dimension
-        whole = ("deployment", "t", "samples", "method")
+        whole = ("deployment", "t", "samples", "basis")
         self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in kept}
 
     def add(self, one: Round) -> None:
@@ -175,7 +176,7 @@ class Reported:
             "loss_error": np.full(len(observed.losses), np.nan)
             if observed.loss_errors is None
             else observed.loss_errors.copy(),
-            "method": self._method_at(observed.number),
+            "basis": self._method_at(observed.number),
         }
         for name, column in self.columns.items():
             column.add(values[name])
@@ -201,12 +202,12 @@ class Reported:
         }
         return np.zeros((0, *empty.get(name, ())), rows.dtype)
 
-    def dataset(self, name: str, seed: int, labels: Labels) -> xr.Dataset:
+    def dataset(self, name: str, seed: int, labels: Labels, outcome: Outcome) -> xr.Dataset:
         """A dataset over `deployment`, the ids of the deployments that were reported.
 
         It holds θ_t, λ_t, and for each of the b decisions what was asked for, what was deployed, its slack −g in each constraint,
         the means of the data it brought and their average loss, along the names of their numbers if they have any. Where rounds
-        deploy different numbers of decisions, missing ones are NaN.
+        deploy different numbers of decisions, missing ones are NaN. Attributes say what a loss is shown as.
         """
         import xarray as xr
 
@@ -220,7 +221,7 @@ class Reported:
             "loss": ("probe",),
             "loss_error": ("probe",),
             "samples": (),
-            "method": (),
+            "basis": (),
         }
         past = xr.Dataset(
             {column: (("deployment", *shape), self[column].copy()) for column, shape in shapes.items()},
@@ -231,7 +232,7 @@ class Reported:
                 "told": ("deployment", moment(self["told"])),
                 "constraint": self.constraint_names,
             },
-            attrs={"study": name, "seed": seed} | labels.words(),
+            attrs={"study": name, "seed": seed} | outcome.plain(),
         )
         for dimension, names, units in (
             ("dimension", labels.decisions, labels.decision_units),

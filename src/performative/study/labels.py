@@ -19,8 +19,8 @@ WHICH = "decision"
 class Labels(NamedTuple):
     """Names and units of the numbers of a decision and of a sample; None where there are none. `of` makes them.
 
-    A loss is shown as `show`, a word for what is wanted more of, such as "profit", which is the negative loss; it is in `unit`, and
-    `per` one row of a report, such as a "store-day". `period` is what one deployment lasts, such as a "week".
+    A loss is shown as `show`, a word for what is wanted more of, such as "profit", which is the negative loss. It is in `unit`,
+    and `per` one row of a report, such as a "store-day". `period` is what one deployment lasts, such as a "week".
 
     >>> import performative as pf
     >>> named = pf.study.Labels.of(decisions=["milk", "bread"], decision_units="EUR")
@@ -57,7 +57,7 @@ class Labels(NamedTuple):
         x, z = names_of("`decisions`", decisions), data_names_of("`data`", data)
         units = units_of("`decision_units`", decision_units, x), units_of("`data_units`", data_units, z)
         words = {"show": show, "unit": unit, "per": per, "period": period}
-        return Labels(x, z, *units, **{key: word_of(f"`{key}`", word) for key, word in words.items()})
+        return Labels(x, z, *units, *(word_of(f"`{key}`", word) for key, word in words.items()))
 
     def fitting(self, problem: Problem, history: Past | None) -> Labels:
         """The same, with the names that a history gives to data that have none; refused if they do not fit the problem."""
@@ -99,21 +99,19 @@ class Labels(NamedTuple):
                 )
         return self
 
-    def words(self) -> dict[str, str]:
-        """What a loss is shown as, and what a deployment is, as far as it is said."""
-        words = {"show": self.show, "unit": self.unit, "per": self.per, "period": self.period}
-        return {key: word for key, word in words.items() if word is not None}
-
     def plain(self) -> dict[str, list[str] | str | None]:
-        """As JSON has them."""
-        return {key: list(part) if isinstance(part, tuple) else part for key, part in self._asdict().items()}
+        """As JSON has them; words for the loss only if there are any."""
+        parts = {key: list(part) if isinstance(part, tuple) else part for key, part in self._asdict().items()}
+        return {key: part for key, part in parts.items() if part is not None or key not in _WORDS}
 
     @staticmethod
     def of_plain(stored: Mapping[str, Any]) -> Labels:
         """What `plain` gave."""
-        return Labels(**{key: tuple(part) if isinstance(part, list) else part for key, part in stored.items()})
+        parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in stored.items()}
+        return Labels(**parts)
 
 
+_WORDS = ("show", "unit", "per", "period")
 UNNAMED = Labels()
 """No names."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from performative.study.words import (
     interval,
     names_of,
     number,
+    plural,
     room,
     sparkline,
     table,
@@ -59,7 +61,8 @@ def _decisions(status: Status) -> list[str]:
         if len(arms) > MOST_ARMS:
             columns |= {f"{head}: least": arms.min(axis=0), "greatest": arms.max(axis=0)}
         else:
-            columns |= {head if len(arms) == 1 else f"{head}: {place}": arm for place, arm in enumerate(arms)}
+            heads = [head] if len(arms) == 1 else [f"decision {place}" for place in range(len(arms))]
+            columns |= dict(zip(heads, arms, strict=True))
     columns[BEST] = status.decision
     if status.gain is not None:
         columns["start"] = status.gain.start
@@ -67,26 +70,34 @@ def _decisions(status: Status) -> list[str]:
     names = names_of(labels, d)
     firsts = names if units is None else [f"{name} {unit}".strip() for name, unit in zip(names, units, strict=True)]
     rows = [[first, *(f"{column[i]:.5g}" for column in columns.values())] for i, first in enumerate(firsts[:MOST_ROWS])]
-    return [*table(["", *columns], rows), *_more(d - MOST_ROWS, "")]
+    return [*table(["", *columns], rows), *_more(d - MOST_ROWS)]
 
 
 def _outcome(status: Status) -> list[str]:
     """The outcome at the start, now and at best, what was gained, and a line of bars."""
     outcome = status.outcome
     rows: list[tuple[str, str]] = []
-    if status.now is not None:
+    if status.now is not None and status.now.risk is None:
+        rows += [("now, and against the start", _reason(status, status.now.reason))]
+    elif status.now is not None:
         rows += [("at the start", _level(status, status.start)), (f"at the {BEST}", _level(status, status.now))]
         rows += [("possible at best", _level(status, status.optimum, place=True))]
         rows += [("gain over the start", _gain(status))]
         if status.exploration_cost is not None and status.now.risk is not None:
             mean = status.exploration_cost / max(status.told, 1)
-            rows.append(("trying things out cost", f"{outcome.amount(mean)} on average" if mean > 0 else "nothing so far"))
+            rows.append(
+                (
+                    "trying things out cost",
+                    f"{number(mean, 2)} {outcome.rate} on average" if mean > 0 else "nothing so far",
+                )
+            )
     if status.told:
         known = status.losses[np.isfinite(status.losses)] * outcome.sign
         if len(known):
             spread = float(np.ptp(known)) or float(abs(known[-1]))
             low, high, last = alike([float(known.min()), float(known.max()), float(known[-1])], spread / 20)
-            rows.append((f"{outcome.period} by {outcome.period}", f"{low} to {high}, last {last}"))
+            ends = last if len(known) == 1 else f"{low} to {high}, last {last}"
+            rows.append((f"{outcome.period} by {outcome.period}", ends))
     if not rows:
         return []
     lines = [outcome.each + (f", in {outcome.unit}" if outcome.unit else "")]
@@ -102,7 +113,7 @@ def _level(status: Status, at: Predicted | None, place: bool = False) -> str:
     if at is None:
         return "not found"
     if at.risk is None or at.low is None or at.high is None:
-        return str(at.reason)
+        return _reason(status, at.reason)
     sign = status.outcome.sign
     value, low, high = interval(sign * at.risk, sign * at.low, sign * at.high)
     where = ""
@@ -112,10 +123,19 @@ def _level(status: Status, at: Predicted | None, place: bool = False) -> str:
     return f"{value} (95 %: {low} to {high}){where}" + ("" if at.reason is None else f"; {at.reason}")
 
 
+def _reason(status: Status, reason: str | None) -> str:
+    """Why there is no number yet, with the word for a deployment."""
+    early = re.fullmatch(r"too early, (\d+) more deployments?", reason or "")
+    if early is None:
+        return str(reason)
+    count, noun = early[1], status.outcome.period
+    return f"too early, {count} more {noun if count == '1' else plural(noun)}"
+
+
 def _gain(status: Status) -> str:
     one = status.gain
     if one is None or one.gain is None or one.low is None or one.high is None:
-        return "not known yet" if one is None else str(one.reason)
+        return "not known yet" if one is None else _reason(status, one.reason)
     if one.low == one.high == 0:
         return f"none: the {BEST} is the start"
     value, low, high = interval(one.gain, one.low, one.high, sign=True)
@@ -123,7 +143,8 @@ def _gain(status: Status) -> str:
     rest = "" if one.reason is None else f"; {one.reason}"
     if share is None:
         return f"{value} (95 %: {low} to {high}){rest}"
-    parts = alike([100 * part for part in share], 10.0 if max(map(abs, share)) >= 0.1 else 1.0, sign=True)
+    half = 50 * (share[2] - share[1])
+    parts = alike([100 * part for part in share], 10.0 if max(map(abs, share)) >= 0.1 else min(1.0, half), sign=True)
     return f"{parts[0]} % (95 %: {parts[1]} to {parts[2]}), that is {value} ({low} to {high}){rest}"
 
 
@@ -138,7 +159,7 @@ def _rooms(status: Status) -> Iterator[str]:
         if len(past):
             line += f" (least so far: {room(float(past.min()), size)})"
         if left < -1e-6 * max(1.0, size):
-            line += "; what is deployed breaks it"
+            line += "; what is deployed violates it"
         if holds(slack, status.multipliers[name], status.decision):
             line += f"; it {costs(status.multipliers[name], status.outcome)}"
         yield from _wrapped(line)
@@ -150,7 +171,7 @@ def _effect(status: Status) -> list[str]:
     if known is None:
         return []
     if not np.any(known):
-        return ["how the data react to the decisions: not known yet, what was deployed differs too little so far"]
+        return _wrapped("how the data react: not known yet, since what was deployed differs too little so far")
     assert status.effect is not None
     assert status.effect_error is not None
     values = np.atleast_2d(status.effect)
@@ -163,18 +184,28 @@ def _effect(status: Status) -> list[str]:
     units = (set(labels.decision_units or ("",)), set(labels.data_units or ("",)))
     more = units[0].pop() if len(units[0]) == 1 else ""
     unit = units[1].pop() if len(units[1]) == 1 else ""
-    title = f"what one {more or 'unit'} more does" + (f", in {unit}" if unit else "") + " (± standard error)"
+    title = f"what one {more or 'unit'} more does"
+    whole = f"{title} (column) to what is reported (row){f', in {unit}' if unit else ''}, ± standard error"
     cells = [[_cell(values[i, j], errors[i, j], bool(known[i, j])) for j in range(d)] for i in range(k)]
-    wide = table(["on the row, of the column", *columns], [[first, *row] for first, row in zip(firsts, cells, strict=True)])
+    wide = table(["", *columns], [[first, *row] for first, row in zip(firsts, cells, strict=True)])
     if k <= MOST_ROWS and max(map(len, wide)) <= WIDTH:
-        return [title, *wide]
+        return [*_wrapped(whole), *wide]
     if firsts == columns or (labels.decisions is None and k == d):
         own = [[name, cells[i][i]] for i, name in enumerate(columns[:MOST_ROWS])]
-        return [title, *table(["of each on its own data", ""], own), *_more(d - MOST_ROWS, ", and how each acts on others")]
-    fit = [d2 for d2 in range(1, d + 1) if max(map(len, table(["", *columns[:d2]], [["", *row[:d2]] for row in cells]))) < 60]
+        own_title = f"{title} to its own data{f', in {unit}' if unit else ''}, ± standard error"
+        others = "  how each acts on others: `performative study plot`, or --json"
+        return [*_wrapped(own_title), *table(["", ""], own)[1:], *_more(d - MOST_ROWS), others]
+    fit = [
+        d2
+        for d2 in range(1, d + 1)
+        if max(
+            map(len, table(["", *columns[:d2]], [[first, *row[:d2]] for first, row in zip(firsts, cells, strict=True)]))
+        )
+        <= WIDTH
+    ]
     shown = max(fit, default=1)
     rows = [[first, *row[:shown]] for first, row in zip(firsts[:MOST_ROWS], cells, strict=False)]
-    return [title, *table(["on the row, of the column", *columns[:shown]], rows), *_more(max(d - shown, k - MOST_ROWS), "")]
+    return [*_wrapped(whole), *table(["", *columns[:shown]], rows), *_more(max(d - shown, k - MOST_ROWS))]
 
 
 def _cell(value: float, error: float, known: bool) -> str:
@@ -184,8 +215,8 @@ def _cell(value: float, error: float, known: bool) -> str:
     return f"{shown[0]} ± {shown[1]}"
 
 
-def _more(count: int, what: str) -> list[str]:
-    return [f"  … and {count} more{what}: `performative study plot` or --json"] if count > 0 else []
+def _more(count: int) -> list[str]:
+    return [f"  … and {count} more: `performative study plot`, or --json"] if count > 0 else []
 
 
 def _next(status: Status) -> Iterator[str]:
@@ -208,7 +239,11 @@ def _budget(status: Status, budget: dict[str, float]) -> str:
     outcome, start = status.outcome, status.start_value
     parts = [budget[name] / (start or 1.0) for name in ("allowed", "spent", "left")]
     allowed, spent, left = (number(part, 2 if start else 3) for part in parts)
-    what = f"{allowed} in {outcome.each}, added up," if start is None else f"what {allowed} {outcome.period}s at the start bring"
+    what = (
+        f"{allowed} in {outcome.each}, added up,"
+        if start is None
+        else f"what {allowed} {outcome.period if allowed == '1' else plural(outcome.period)} at the start bring"
+    )
     return f"loss budget: {what} may be lost against the start by now; at most {spent} was, {left} is left"
 
 
@@ -216,5 +251,3 @@ def _wrapped(text: str, indent: str = "  ") -> list[str]:
     return textwrap.wrap(
         text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
     )
-
-

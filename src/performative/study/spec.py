@@ -136,7 +136,7 @@ def _line(key: str, item: Any) -> str:
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "extra_forbidden":
-        return f"{key}: unknown key (value {shown(item['input'])}){like(str(place[-1]), all_keys())}"
+        return f"{key}: unknown key (value {shown(item['input'])}){like(str(place[-1]), all_keys() - {place[-1]})}"
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
@@ -277,11 +277,18 @@ def _labels(tables: dict[str, Table], period: Any, wrong: list[str]) -> Labels:
             parts += [None, None]
     decisions, decision_units, data, data_units = parts
     loss = tables["loss"].options() if "loss" in tables else {}
-    given = {"loss.show": loss.get("show"), "loss.unit": loss.get("unit"), "loss.per": loss.get("per"), "period": period}
+    given = {
+        "loss.show": loss.get("show"),
+        "loss.unit": loss.get("unit"),
+        "loss.per": loss.get("per"),
+        "period": period,
+    }
     words: list[str | None] = []
     for key, word in given.items():
         try:
-            words.append(word_of(f"{key}:", word) if isinstance(word, str) and word else None)  # the schema refuses others
+            words.append(
+                word_of(f"{key}:", word) if isinstance(word, str) and word else None
+            )  # the schema refuses others
         except ValueError as error:
             wrong.append(str(error))
             words.append(None)

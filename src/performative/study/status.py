@@ -59,9 +59,9 @@ class Status(NamedTuple):
     `exploration_cost` is the predicted risk of all deployments less that of the decisions they explored around, added up. `why`
     says why the next decisions are what they are, what may be lost and what was, if the method can say.
 
-    `print` shows it in plain words, and `theory()` in those of the theory. `outcome` says what a loss is shown as. What is deployed
-    `is_open` until it is reported, and leaves `deployed_slack` in each constraint. `start` is the predicted risk at the first
-    decision, and `losses` (n,) are the mean losses of all deployments, over so many `samples` (n,) of each of their decisions.
+    `print` shows it in plain words, and `theory()` in those of the theory. `outcome` says what a loss is shown as. What is
+    deployed `is_open` until it is reported, and leaves `deployed_slack` in each constraint. `start` is the predicted risk at the
+    first decision, and `losses` (n,) are the mean losses of all deployments, over so many `samples` (n,) of each decision.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -142,10 +142,12 @@ class Status(NamedTuple):
         return np.asarray(errors < np.max(sure, initial=0.0))
 
     def beside(self, past: xr.Dataset) -> xr.Dataset:
-        """A history with what is believed: the effect, its standard errors and which entries are known, and the risk of the start."""
+        """A history with what is believed: the effect, its standard errors, which of it is known, and the risk of the start."""
         known = self.known_effect
         if known is not None and self.effect is not None:
-            error = np.full(known.shape, np.nan) if self.effect_error is None else self.effect_error.reshape(known.shape)
+            error = (
+                np.full(known.shape, np.nan) if self.effect_error is None else self.effect_error.reshape(known.shape)
+            )
             parts = {"effect": self.effect.reshape(known.shape), "effect_error": error, "effect_known": known}
             past = past.assign({name: (("reaction", "of"), part) for name, part in parts.items()})
         if self.start is not None and self.start.risk is not None:
@@ -327,6 +329,8 @@ def _plain(value: object) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, float):
         return float(value) if np.isfinite(value) else None
+    if isinstance(value, np.integer):
+        return int(value)
     if isinstance(value, Predicted | Gain | Explanation | Outcome):
         return {key: _plain(part) for key, part in value._asdict().items()}
     if isinstance(value, dict):

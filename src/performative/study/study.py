@@ -600,7 +600,7 @@ class Study:
         reported = Reported(log.dimension, log.all_names(), log.names_at, log.method_at)
         for one in self._session.reported():
             reported.add(one)
-        return reported.dataset(self.name, self.seed, self.labels)
+        return reported.dataset(self.name, self.seed, self.labels, self.outcome)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The same as a row for each decision that was deployed."""

@@ -61,6 +61,11 @@ class Outcome(NamedTuple):
         """Its unit, such as "EUR a week"."""
         return f"{self.unit} {a(self.per)}".strip()
 
+    def plain(self) -> dict[str, str]:
+        """The words, by the keys of a description."""
+        words = {"show": self.word if self.turned else "", "unit": self.unit, "per": self.per, "period": self.period}
+        return {key: word for key, word in words.items() if word}
+
     def amount(self, value: float) -> str:
         """A number with its unit."""
         return f"{number(value)} {self.rate}"
@@ -85,11 +90,14 @@ def counted(count: int, noun: str) -> str:
     >>> counted(1, "week"), counted(3, "store-day"), counted(2, "delivery")
     ('1 week', '3 store-days', '2 deliveries')
     """
-    if count == 1:
-        return f"1 {noun}"
+    return f"1 {noun}" if count == 1 else f"{count:,} {plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Several of them."""
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return f"{count:,} {noun[:-1]}ies"
-    return f"{count:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+        return f"{noun[:-1]}ies"
+    return f"{noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
 
 
 def number(value: float, digits: int = 4, sign: bool = False) -> str:
@@ -102,7 +110,7 @@ def number(value: float, digits: int = 4, sign: bool = False) -> str:
 
 
 def alike(values: Sequence[float], error: float, sign: bool = False) -> list[str]:
-    """Numbers with as many decimals as an `error` of them leaves: two of its digits mean something.
+    """Numbers with as many decimals as an `error` of them leaves: one of its digits counts, or two if the first is small.
 
     >>> alike([31.39871, 31.22768, 31.56974], 0.17)
     ['31.40', '31.23', '31.57']
@@ -110,7 +118,8 @@ def alike(values: Sequence[float], error: float, sign: bool = False) -> list[str
     size = max(map(abs, values))
     if not 0.0 < error < math.inf or not 1e-4 <= size < 1e9:
         return [number(value, sign=sign) for value in values]
-    decimals = min(max(0, 1 - math.floor(math.log10(error))), max(0, 5 - math.floor(math.log10(size))))
+    decimals = max(0, 1 - math.floor(math.log10(error / 0.355 / 10.0) + 1.0))
+    decimals = min(decimals, max(0, 5 - math.floor(math.log10(size))))
     return [_fixed(value, decimals, sign) for value in values]
 
 
@@ -165,7 +174,7 @@ def room(slack: float, size: float) -> str:
 
 def holds(slack: float, multiplier: float, decision: Floats) -> bool:
     """Whether a limit holds a decision: it costs something, and all but no room is left."""
-    return multiplier > 0 and slack < NEAR * max(1.0, float(np.max(np.abs(decision), initial=0.0)))
+    return multiplier > 0 and abs(slack) < NEAR * max(1.0, float(np.max(np.abs(decision), initial=0.0)))
 
 
 def costs(multiplier: float, outcome: Outcome) -> str:
@@ -191,7 +200,8 @@ def sparkline(values: Floats, width: int = 60, up: bool = True) -> str:
     if high - low <= 1e-12 * max(abs(low), abs(high)):
         return "".join(BARS[top // 2] if np.isfinite(value) else " " for value in values)
     return "".join(
-        BARS[round(top * (value - low) / (high - low))] if np.isfinite(value) else " " for value in values.tolist()
+        BARS[round(top * ((value / 2 - low / 2) / (high / 2 - low / 2)))] if np.isfinite(value) else " "
+        for value in values.tolist()
     )
 
 

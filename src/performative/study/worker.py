@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class Learned(NamedTuple):
     """What a report leads to: the state, as an object and as it is stored, what is asked for next, and the mean losses (b,).
 
-    These have standard errors (b,) if there are several samples. The first report of a study also has the loss at `probes` like the data.
+    These have standard errors (b,) if there are several samples. The first report of a study also has the loss at `probes` like
+    the data.
     """
 
     state: MethodState
