@@ -117,6 +117,42 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     np.testing.assert_allclose(table[["mean_a", "mean_b"]].values[2], frame[["a", "b"]].mean(), rtol=1e-12)
 
 
+def test_a_study_in_the_users_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named = SPEC.replace("upper = [4.0, 4.0]", 'upper = [4.0, 4.0]\ncolumns = ["milk", "bread"]\nunits = "EUR"')
+    worded = named.replace('"revenue"', '"revenue"\nshow = "profit"\nunit = "EUR"\nper = "shop"')
+    Path("spec.toml").write_text(worded.replace('name = "eu"', 'name = "eu"\nperiod = "week"') + "start = [2.0, 1.0]\n")
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = run("ask", *store).splitlines()
+    assert asked[:6] == [
+        "deployment 1, week 1: 5 rows wanted",
+        "         deploy",
+        "  milk    2 EUR",
+        "  bread   1 EUR",
+        "  room left in cap: 1",
+        "why: begins at the start, as it always does",
+    ]
+    Path("observed.json").write_text(json.dumps([[3.0, 4.0], [3.0, 2.0], [4.0, 3.0]]))
+    told = run("tell", "--yes", "observed.json", "--deployment", 1, *store)
+    assert "deployment 1 reported; next is week 2: ask for its decisions" in told
+    run("ask", *store)
+    lines = [line.split("  ")[-1].strip() for line in run("log", *store).splitlines()]
+    assert lines[1] == "week 1, 5 rows of milk 2 EUR, bread 1 EUR"
+    assert lines[2].startswith("deployment 1 (week 1), 3 rows, profit 9.667 EUR a shop, best guess milk ")
+    assert lines[3].startswith("week 2, 5 rows of milk ")
+    status = run("status", *store)
+    assert status.startswith("study eu: 1 week reported\n")
+    assert "deployed now" in status
+    assert "  week by week                9.667\n" in status
+    with pf.Study.open("prices.db", "eu", readonly=True) as study:
+        assert status == f"{study.status()}\n"
+    theory = "".join(run(command, "--theory", *store) for command in ("status", "ask", "why", "log"))
+    for word in ("multiplier", "slack", "θ_t", "coordinate", "risk"):
+        assert word in theory
+        assert word not in status + "\n".join(asked + lines) + run("why", *store)
+
+
 def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("spec.toml").write_text(

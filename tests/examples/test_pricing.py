@@ -34,6 +34,9 @@ def test_the_pricing_example_resumes_where_it_stopped(tmp_path, monkeypatch, cap
     assert process.stderr == ""
     assert "40 weeks reported" in process.stdout
     assert "room left in mean price: " in process.stdout
+    shown = process.stdout.split("\nwhy: ")[0]  # what comes after it depends on how the planner rounds
+    assert shown in (PRICING.parents[1] / "docs" / "study.md").read_text()
+    assert "\n".join(shown.splitlines()[7:17]) in (PRICING.parents[1] / "README.md").read_text()
     assert (tmp_path / "out" / "prices.png").read_bytes()[:4] == b"\x89PNG"
     monkeypatch.setattr(run, "ROUNDS", 40)
     run.main(tmp_path / "out")

@@ -6,10 +6,9 @@ import pytest
 from performative.reasons import Plan
 from performative.study import Labels
 from performative.study.because import explanation
-from performative.study.words import Outcome
 
 LABELS = Labels.of(["milk", "bread"], decision_units="EUR", show="profit", unit="EUR", period="week")
-WEEKLY = Outcome.of(LABELS)
+WEEKLY = LABELS.outcome(1)
 AT_BEST = Plan(
     round=4, decision=np.array([2.0, 3.0]), planned=np.array([[2.0, 3.0]]), decisions=np.array([[2.0, 3.0]]),
     deployed=np.array([[2.0, 3.0]]), repeats=0, gain=1.5, price=0.0, worth=0.0, wide=False, radius=0.2, limited=False,
@@ -82,5 +81,5 @@ def test_words_of_the_theory_are_kept_apart():
 
 
 def test_a_loss_that_is_shown_as_one_is_to_be_less():
-    why = explanation(AT_BEST._asdict(), ["basket"], Labels(), Outcome.of(Labels(), rows=5))
+    why = explanation(AT_BEST._asdict(), ["basket"], Labels(), Labels().outcome(5))
     assert why.sentences[1] == "expects 1.5 a row less loss than at the start"

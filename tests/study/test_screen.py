@@ -6,7 +6,6 @@ import pytest
 from performative.reasons import Explanation
 from performative.study import Labels, Status
 from performative.study.belief import Gain, Predicted
-from performative.study.words import Outcome
 
 LABELS = Labels.of(["milk", "bread"], ["milk", "bread"], "EUR", "pieces", "profit", "EUR", "shop", "week")
 EARLY = "too early, 2 more deployments"
@@ -27,7 +26,7 @@ def status(labels=LABELS, **changes):
         effect_error=np.array([[0.1, 110.0], [0.2, 0.3]]), now=at(-24.0, 0.5), gain=Gain(start, 4.0, 1.6, 6.4),
         stable=None, optimum=at(-25.0, 0.7), exploration_cost=0.6, why=Explanation(("deploys its best guess",), {}),
         next_action="ask for the next decisions", warnings=("the clock was set back",), labels=labels,
-        outcome=Outcome.of(labels, 5), is_open=False, deployed_slack={"basket": 0.0, "floor": 1.2},
+        outcome=labels.outcome(5), is_open=False, deployed_slack={"basket": 0.0, "floor": 1.2},
         start=at(-20.0, 0.5, start), losses=np.array([-20.0, -22.0, -24.0]), samples=np.array([5, 5, 5]),
     )  # fmt: skip
     return known._replace(**changes)
@@ -71,7 +70,7 @@ next: ask for the next decisions"""
     "changes",
     [
         {},
-        {"labels": Labels(), "outcome": Outcome.of(Labels())},
+        {"labels": Labels(), "outcome": Labels().outcome(1)},
         {"now": at(None or 0.0, 1.0)._replace(risk=None, low=None, high=None, reason=EARLY)},
         {
             "now": None,

@@ -12,6 +12,8 @@ import performative as pf
 from performative import losses
 from performative.numerics.precision import precise
 from performative.study import belief, history
+from performative.study import status as status_module
+from performative.study.belief import Predicted
 from performative.study.history import Column
 
 
@@ -74,6 +76,44 @@ def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numb
         assert status.effect_error is not None
         assert [line for line in str(status).splitlines() if line.startswith("why: ")]
         assert status.why == study.why()
+
+
+def test_a_status_has_what_every_deployment_brought(learned):
+    status, past = learned.status(), learned.history()
+    np.testing.assert_array_equal(status.losses, past["loss"].values[:, 0])
+    assert status.samples.tolist() == [2] * 400
+    assert status.start.risk is None  # it begins with prices of 0, which lose nothing: any interval is wider than that
+    assert status.start_value is None
+    assert "  at the start            about 0.0" in str(status)
+    plain = status.plain()
+    assert plain["losses"] == status.losses.tolist()
+    assert plain["samples"] == [2] * 400
+    assert plain["deployed_slack"] == {"cap": pytest.approx(learned.ask().why.safety[0, 0])}
+    assert plain["gain_share"] is None
+
+
+def test_standard_errors_of_losses_are_those_of_their_samples(learned):
+    past = learned.history()
+    deployment = learned.deployment(int(past["deployment"][7]))
+    losses = -answer(deployment)[0] @ deployment.decisions[0]
+    np.testing.assert_allclose(past["loss_error"][7], np.std(losses, ddof=1) / np.sqrt(2), rtol=1e-9)
+
+
+def test_one_sample_has_no_standard_error(path):
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM, samples=1)) as study:
+        study.tell(study.ask(), answer(study.ask()))
+        assert np.isnan(study.history()["loss_error"].values).all()
+        *_, last = study.events()
+        assert last.loss_errors is None
+
+
+def test_where_it_is_too_early_for_the_risk_it_is_too_early_for_the_optimum():
+    """The loss now is hidden by an interval wider than it is; so is that of the optimum, whatever was found."""
+    early = Predicted(np.zeros(1), None, None, None, "too early, 3 more deployments")
+    best = Predicted(np.ones(1), -1.0, -2.0, -0.5)
+    assert status_module._as_early(early, best) == Predicted(best.decision, None, None, None, early.reason)
+    assert status_module._as_early(best, best) is best
+    assert status_module._as_early(early, None) is None
 
 
 def test_history_is_what_was_told(learned):

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
 from performative.plotting.style import COLORS, DASHES
-from performative.study.labels import Labels
-from performative.study.words import Outcome, alike, number, plural, room
+from performative.wording import Outcome, alike, number, plural, room
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,7 +62,7 @@ class Course(NamedTuple):
         n, b, d = past["deployed"].shape
         words = {key: past.attrs.get(key) for key in ("show", "unit", "per", "period")}
         samples = past["samples"].values
-        outcome = Outcome.of(Labels(**words))
+        outcome = Outcome.of(**words)
         decision, deployed, proposed = (past[name].values for name in ("decision", "deployed", "proposed"))
         away = np.abs(proposed[:, : proposed.shape[1]] - decision[:, None])
         reach = np.ptp(np.concatenate([decision, proposed.reshape(-1, d)]), axis=0) if n else np.zeros(d)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from performative.plotting import panels
 from performative.plotting.panels import DEPLOYED, GUESS, START, TRIED, Course
-from performative.study.words import counted
+from performative.wording import counted
 
 if TYPE_CHECKING:
     import xarray as xr

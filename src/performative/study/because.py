@@ -10,7 +10,8 @@ import numpy as np
 from performative.numerics.arrays import Floats
 from performative.reasons import Explanation, Plan, explained, plan_of
 from performative.study.labels import Labels
-from performative.study.words import Outcome, costs, counted, moved, names_of, number
+from performative.study.words import costs, moved, names_of
+from performative.wording import Outcome, counted, number
 
 BEST = "best guess"
 """What the method's decision is called: what it would deploy if it had nothing to learn."""

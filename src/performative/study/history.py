@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from performative.numerics.arrays import Floats
 from performative.study.events import Asked, Event, Observed, Report
 from performative.study.labels import Labels
-from performative.study.words import Outcome
+from performative.wording import Outcome
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from performative.study.sheet import normal
 from performative.validation import shown
+from performative.wording import Outcome
 
 if TYPE_CHECKING:
     from performative.past import Past
@@ -98,6 +99,10 @@ class Labels(NamedTuple):
                     f"`{key}` must be in the order of the study, {shown(list(then))}, but is {shown(list(now))}"
                 )
         return self
+
+    def outcome(self, rows: int) -> Outcome:
+        """What a loss is shown as, in reports of up to so many rows for a decision."""
+        return Outcome.of(self.show, self.unit, self.per, self.period, rows)
 
     def plain(self) -> dict[str, list[str] | str | None]:
         """As JSON has them; words for the loss only if there are any."""

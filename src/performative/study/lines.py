@@ -22,12 +22,13 @@ from performative.study.events import (
     Retracted,
     Signed,
 )
-from performative.study.words import counted, names_of, number, room, row, table
+from performative.study.words import names_of, row, table
+from performative.wording import counted, number, room
 
 if TYPE_CHECKING:
     from performative.study.deployments import Deployment
     from performative.study.labels import Labels
-    from performative.study.words import Outcome
+    from performative.wording import Outcome
 
 ARMS = 4
 """How many decisions of a deployment have columns of their own."""

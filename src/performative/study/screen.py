@@ -5,30 +5,20 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from performative.numerics.arrays import Floats
 from performative.study.because import BEST, moves
-from performative.study.words import (
-    WIDTH,
-    alike,
-    costs,
-    holds,
-    interval,
-    names_of,
-    number,
-    plural,
-    room,
-    sparkline,
-    table,
-)
+from performative.study.words import WIDTH, costs, holds, names_of, sparkline, table
+from performative.wording import alike, interval, number, plural, room
 
 if TYPE_CHECKING:
     from performative.study.belief import Predicted
-    from performative.study.status import Status
 
+Status = Any
+"""A `performative.study.Status`, which prints itself by this file."""
 MOST_ROWS = 30
 """How many numbers of a decision are listed."""
 MOST_ARMS = 3
@@ -80,7 +70,7 @@ def _outcome(status: Status) -> list[str]:
     if status.now is not None and status.now.risk is None:
         rows += [("now, and against the start", _reason(status, status.now.reason))]
     elif status.now is not None:
-        rows += [("at the start", _level(status, status.start)), (f"at the {BEST}", _level(status, status.now))]
+        rows += [("at the start", _start(status)), (f"at the {BEST}", _level(status, status.now))]
         rows += [("possible at best", _level(status, status.optimum, place=True))]
         rows += [("gain over the start", _gain(status))]
         if status.exploration_cost is not None and status.now.risk is not None:
@@ -107,6 +97,14 @@ def _outcome(status: Status) -> list[str]:
     if status.told:
         lines.append(f"  {sparkline(status.losses * outcome.sign)}")
     return lines
+
+
+def _start(status: Status) -> str:
+    """The outcome at the start; by the gain over it, where it is so near to nothing that its own interval says nothing."""
+    one = status.gain
+    if status.start is not None and status.start.risk is None and one is not None and one.gain is not None:
+        return f"about {alike([status.outcome.sign * (status.now.risk + one.gain)], abs(one.high - one.low) / 2)[0]}"
+    return _level(status, status.start)
 
 
 def _level(status: Status, at: Predicted | None, place: bool = False) -> str:

@@ -19,7 +19,8 @@ from performative.study.history import Reported, least
 from performative.study.labels import Labels
 from performative.study.screen import screen
 from performative.study.terms import theory
-from performative.study.words import Outcome, counted, row
+from performative.study.words import row
+from performative.wording import Outcome, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

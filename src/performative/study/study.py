@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from performative.study.limits import Given as Bounds
     from performative.study.preview import Preview
     from performative.study.status import Progress, Status
-    from performative.study.words import Outcome
     from performative.study.worker import Worker
+    from performative.wording import Outcome
 
 T = TypeVar("T")
 
@@ -193,14 +193,12 @@ class Study:
     @one_at_a_time
     def outcome(self) -> Outcome:
         """What a loss is shown as: its name, unit and sign."""
-        from performative.study.words import Outcome
-
         position = self._session.position
         rows = position.planned.samples
         if position.so_far.told:  # the last report may have more rows than are wanted
             told = (event for event in self._session.log.backward() if isinstance(event, Observed))
             rows = max(rows, *(event.samples.shape[1] for event in itertools.islice(told, 1)), 1)
-        return Outcome.of(self.labels, rows)
+        return self.labels.outcome(rows)
 
     @property
     def constraint_names(self) -> list[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from performative.numerics.arrays import Floats
 from performative.study.words import row
 
-if TYPE_CHECKING:
-    from performative.study.status import Status
+Status = Any
+"""A `performative.study.Status`, which prints itself by this file."""
 
 MOST_ROWS = 8
 """How many rows and columns of the effect are printed."""
