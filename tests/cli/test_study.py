@@ -148,7 +148,7 @@ def test_a_study_in_the_users_words(tmp_path, monkeypatch):
     with pf.Study.open("prices.db", "eu", readonly=True) as study:
         assert status == f"{study.status()}\n"
     theory = "".join(run(command, "--theory", *store) for command in ("status", "ask", "why", "log"))
-    for word in ("multiplier", "slack", "θ_t", "coordinate", "risk"):
+    for word in ("multiplier", "slack", "θ_t", "risk"):
         assert word in theory
         assert word not in status + "\n".join(asked + lines) + run("why", *store)
 

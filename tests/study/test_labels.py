@@ -151,10 +151,10 @@ def test_words_change_nothing_that_is_computed(path, tmp_path):
         study.tell(study.ask(), answer(study.ask()))
         assert study.status().outcome.each == "loss a row"
         assert study.amendment(IN_WORDS).differences == [
-            "period: nothing -> 'week'",
             "loss.show: nothing -> 'profit'",
             "loss.unit: nothing -> 'EUR'",
             "loss.per: nothing -> 'store-day'",
+            "period: nothing -> 'week'",
         ]
         before = study.ask().decisions
         study.amend(IN_WORDS, "words")

@@ -60,9 +60,8 @@ class Course(NamedTuple):
     def of(past: xr.Dataset) -> Course:
         """The course of a history."""
         n, b, d = past["deployed"].shape
-        words = {key: past.attrs.get(key) for key in ("show", "unit", "per", "period")}
         samples = past["samples"].values
-        outcome = Outcome.of(**words)
+        outcome = Outcome.of(*(past.attrs.get(key) for key in ("show", "unit", "per", "period")))
         decision, deployed, proposed = (past[name].values for name in ("decision", "deployed", "proposed"))
         away = np.abs(proposed[:, : proposed.shape[1]] - decision[:, None])
         reach = np.ptp(np.concatenate([decision, proposed.reshape(-1, d)]), axis=0) if n else np.zeros(d)

@@ -86,7 +86,7 @@ def _outcome(status: Status) -> list[str]:
         if len(known):
             spread = float(np.ptp(known)) or float(abs(known[-1]))
             low, high, last = alike([float(known.min()), float(known.max()), float(known[-1])], spread / 20)
-            ends = last if len(known) == 1 else f"{low} to {high}, last {last}"
+            ends = number(float(known[0])) if len(known) == 1 else f"{low} to {high}, last {last}"
             rows.append((f"{outcome.period} by {outcome.period}", ends))
     if not rows:
         return []
