@@ -61,7 +61,7 @@ class Course(NamedTuple):
         """The course of a history."""
         n, b, d = past["deployed"].shape
         samples = past["samples"].values
-        outcome = Outcome.of(*(past.attrs.get(key) for key in ("show", "unit", "per", "period")))
+        outcome = _outcome_of(past.attrs)
         decision, deployed, proposed = (past[name].values for name in ("decision", "deployed", "proposed"))
         away = np.abs(proposed[:, : proposed.shape[1]] - decision[:, None])
         reach = np.ptp(np.concatenate([decision, proposed.reshape(-1, d)]), axis=0) if n else np.zeros(d)
@@ -107,6 +107,11 @@ class Course(NamedTuple):
             data_units=_units(past, "number", k),
             outcome=outcome,
         )
+
+
+def _outcome_of(attributes: dict[Any, Any]) -> Outcome:
+    show, unit, per, period = (attributes.get(key) for key in ("show", "unit", "per", "period"))
+    return Outcome.of(show, unit, per, period)
 
 
 def _units(past: xr.Dataset, dimension: str, count: int) -> list[str]:
