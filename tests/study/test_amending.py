@@ -103,7 +103,7 @@ def test_constraints_are_counted_while_they_are_there(study):
     past = study.history()
     assert past["constraint"].values.tolist() == ["cap", "floor"]
     assert study._session.position.so_far.violated.tolist() == [1]
-    assert len(study.plot().axes) == 4
+    assert len(study.plot().axes) == 2 + 4
     study.verify()
 
 
