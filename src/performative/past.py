@@ -17,6 +17,7 @@ from performative.numerics.pytrees import changed, pytree
 from performative.problem import Problem
 from performative.tables import header_of, numbers_of, read_frame
 from performative.validation import finite_array, read_only, shown
+from performative.wording import counted
 
 MOST_ROWS = 10_000
 """How many of the last rows are kept for losses that are not quadratic in the data."""
@@ -52,6 +53,17 @@ class Past:
     degrees: Array
     rows: tuple[Array, Array] | None
     columns: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        """How much there is, without the numbers.
+
+        >>> print(Past.of(decisions=[[2.0], [2.0], [3.0]], samples=[[8.0], [6.0], [4.0]]))
+        past deployments: 2 decisions of 1 number, 3 samples of 1 number
+        """
+        (count, d), k = self.decisions.shape, self.means.shape[1]
+        samples = counted(int(np.sum(np.asarray(self.counts))), "sample")
+        data = counted(k, "number") if self.columns is None else ", ".join(self.columns)
+        return f"past deployments: {counted(count, 'decision')} of {counted(d, 'number')}, {samples} of {data}"
 
     @staticmethod
     def of(decisions: ArrayLike, samples: ArrayLike, counts: ArrayLike | None = None) -> Past:

@@ -19,7 +19,8 @@ class Explanation(NamedTuple):
     """Why the next decisions are what they are: sentences, and the numbers in them, as JSON has them.
 
     `budget` is what may be lost by now against staying at the start, what was at most, and what is left, and `max_move` how far
-    each coordinate may move; None without a limit.
+    each coordinate may move; None without a limit. A study, which knows what its numbers are called, has sentences in their
+    words, and keeps these in `theory`.
 
     >>> Explanation(("deploys the start",), {"action": "start"}).sentences
     ('deploys the start',)
@@ -29,6 +30,7 @@ class Explanation(NamedTuple):
     numbers: dict[str, object]
     budget: dict[str, float] | None = None
     max_move: tuple[float, ...] | None = None
+    theory: tuple[str, ...] = ()
 
 
 class Plan(NamedTuple):
@@ -91,12 +93,12 @@ def explained(plan: Plan, names: Sequence[str]) -> Explanation:
     if exploring:
         said = "; ".join(_moved(move) for move in moves[far])
         again = f", for {repeats} rounds" if repeats > 1 else ""
-        sentences = [f"explores: {said} from the current decision{again}"]
+        sentences = [f"explores: {said} from θ_t{again}"]
     else:
-        toward = "moves toward a probe" if probing else "moves toward the current decision"
-        sentences = ["exploits: deploys the current decision" if near else toward]
+        toward = "moves toward a probe" if probing else "moves toward θ_t"
+        sentences = ["exploits: deploys θ_t" if near else toward]
     better = "a gain" if gain >= 0 else "a loss"
-    there = "" if near or probing else ", once the current decision is reached"
+    there = "" if near or probing else ", once θ_t is reached"
     sentences.append(f"the plan counts on {better} of {abs(gain):.4g} over the start{there}")
     if exploring:
         costs = f"costs about {price:.3g}" if price > 0 else "is expected to cost nothing"
@@ -108,11 +110,9 @@ def explained(plan: Plan, names: Sequence[str]) -> Explanation:
     return Explanation(tuple(sentences), numbers, budget_of(plan), most)
 
 
-def explanation(reasons: dict[str, Any] | None, names: Sequence[str]) -> Explanation | None:
-    """The words for numbers that were stored by name; None if there are none."""
-    if reasons is None:
-        return None
-    return explained(Plan(**({"max_move": None} | reasons)), names)
+def plan_of(reasons: dict[str, Any] | None) -> Plan | None:
+    """The plan whose numbers were stored by name; None if there are none."""
+    return None if reasons is None else Plan(**({"max_move": None} | reasons))
 
 
 def budget_of(plan: Plan) -> dict[str, float] | None:

@@ -52,7 +52,8 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert json.loads(run("ask", "--json", *store)) == asked
     shown = run("ask", *store)
     assert f"deployment {asked['id']}" in shown
-    assert "slack: cap" in shown
+    assert "room left in cap: " in shown
+    assert "slack: cap" in run("ask", "--theory", *store)
     pandas.DataFrame(demand(asked["decisions"][0], 5, 0), columns=["a", "b"]).to_csv("observed.csv", index=False)
     assert "the study knows no names" in run("tell", "--yes", "observed.csv", *number(asked), *store, code=1)
     shown = run("tell", "--in-order", "observed.csv", *number(asked), *store, code=1)
@@ -93,15 +94,19 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert "tell them with confirm=True (--confirm)" in held
     run("cancel", "--reason", "a typo", *number(asked), *store)
     status = run("status", *store)
-    assert "constraint cap: slack" in status
+    assert "room left in cap: " in status
     assert "3 deployments reported" in status
-    assert "effect     too early, 1 more deployment" in status
+    assert "now, and against the start  too early, 1 more deployment\n" in status
+    theory = run("status", "--theory", *store)
+    assert "constraint cap: slack" in theory
+    assert "effect     too early, 1 more deployment" in theory
     numbers = json.loads(run("status", "--json", *store))
     assert numbers["told"] == 3
     assert np.shape(numbers["slack_history"]) == (3, 1)
     assert numbers["now"]["risk"] is None
     assert numbers["now"]["reason"].startswith("too early, ")
-    assert run("why", *store).splitlines()[1].startswith("the plan counts on a ")
+    assert run("why", *store).splitlines()[1].startswith("expects ")
+    assert run("why", "--theory", *store).splitlines()[1].startswith("the plan counts on a ")
     assert json.loads(run("why", "--json", *store))["numbers"]["action"] in ("explore", "exploit")
     assert "events: 11, reports: 3" in run("verify", *store)
     run("plot", *store, "--out", "study.png")
@@ -114,6 +119,42 @@ def test_a_study_from_the_terminal(tmp_path, monkeypatch):
     assert table["samples"].tolist() == [5, 7, 5]
     np.testing.assert_allclose(table[["theta_0", "theta_1"]].values[2], last["decisions"][0], rtol=1e-12)
     np.testing.assert_allclose(table[["mean_a", "mean_b"]].values[2], frame[["a", "b"]].mean(), rtol=1e-12)
+
+
+def test_a_study_in_the_users_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named = SPEC.replace("upper = [4.0, 4.0]", 'upper = [4.0, 4.0]\ncolumns = ["milk", "bread"]\nunits = "EUR"')
+    worded = named.replace('"revenue"', '"revenue"\nshow = "profit"\nunit = "EUR"\nper = "shop"')
+    Path("spec.toml").write_text(worded.replace('name = "eu"', 'name = "eu"\nperiod = "week"') + "start = [2.0, 1.0]\n")
+    store = ("--store", "prices.db")
+    run("new", "spec.toml", *store)
+    asked = run("ask", *store).splitlines()
+    assert asked[:6] == [
+        "deployment 1, week 1: 5 rows wanted",
+        "         deploy",
+        "  milk    2 EUR",
+        "  bread   1 EUR",
+        "  room left in cap: 1",
+        "why: begins at the start, as it always does",
+    ]
+    Path("observed.json").write_text(json.dumps([[3.0, 4.0], [3.0, 2.0], [4.0, 3.0]]))
+    told = run("tell", "--yes", "observed.json", "--deployment", 1, *store)
+    assert "deployment 1 reported; next is week 2: ask for its decisions" in told
+    run("ask", *store)
+    lines = [line.split("  ")[-1].strip() for line in run("log", *store).splitlines()]
+    assert lines[1] == "week 1, 5 rows of milk 2 EUR, bread 1 EUR"
+    assert lines[2].startswith("deployment 1 (week 1), 3 rows, profit 9.667 EUR a shop, best guess milk ")
+    assert lines[3].startswith("week 2, 5 rows of milk ")
+    status = run("status", *store)
+    assert status.startswith("study eu: 1 week reported\n")
+    assert "deployed now" in status
+    assert "  week by week                9.667\n" in status
+    with pf.Study.open("prices.db", "eu", readonly=True) as study:
+        assert status == f"{study.status()}\n"
+    theory = "".join(run(command, "--theory", *store) for command in ("status", "ask", "why", "log"))
+    for word in ("multiplier", "slack", "θ_t", "risk"):
+        assert word in theory
+        assert word not in status + "\n".join(asked + lines) + run("why", *store)
 
 
 def test_pairs_of_decisions_are_told_by_a_column(tmp_path, monkeypatch):
@@ -233,7 +274,7 @@ def test_a_users_loss_is_imported_from_pythons_path_and_when_that_is_allowed(tmp
         assert "reported; next is round 1" in run(
             "tell", "--yes", "--in-order", "observed.csv", *number(asked), *store, "--allow-code"
         )
-        assert "1 deployments reported" in run("status", *store, "--allow-code")
+        assert "1 deployment reported" in run("status", *store, "--allow-code")
     sys.modules.pop("my_losses_here")
     assert "PYTHONPATH=FOLDER" in run("verify", *store, "--allow-code", code=1)
     assert sys.path == path
@@ -419,8 +460,8 @@ def test_a_typo_is_retracted_and_reported_again(tmp_path, monkeypatch):
     assert "violates cap by 2; it is learned from all the same" in run(*words)
     log = run("log", *store).splitlines()
     assert [line.split()[3] for line in log] == ["create", "ask", "tell", "retract", "tell"]
-    assert "deployment 1: a typo (Ada), decision" in log[3]
-    assert "deployed [3.5, 2.5], which violates cap by 2, decision" in log[4]
+    assert "deployment 1: a typo (Ada), best guess" in log[3]
+    assert "deployed [3.5, 2.5], which violates cap by 2, best guess" in log[4]
     assert "warning: constraint cap was violated by 1 of 1 deployments" in run("status", *store)
     assert "events: 5, reports: 1" in run("verify", *store)
     run("export", *store, "--out", "study.csv")
@@ -435,7 +476,7 @@ def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
     store = ("--store", "prices.db")
     run("new", "--no-rehearsal", "spec.toml", *store)
     shown = run("ask", *store)
-    assert "proposal 1, round 0: 1 samples wanted for each decision; it waits for approval" in shown
+    assert "proposal 1, round 0: 1 row wanted; it waits for approval" in shown
     assert "next: performative study approve --store prices.db --deployment 1" in shown
     assert not json.loads(run("ask", "--json", *store))["approved"]
     same = run("decline", "--reason", "too dear", "--as", "Ada", "--deployment", 1, *store)
@@ -447,7 +488,7 @@ def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
     assert json.loads(run("ask", "--json", *store))["decisions"][0][0] <= 2.0
     number = ("--deployment", 5, *store)
     assert "violates cap by 2" in run("approve", "--decisions", "3,3", *number, code=1)
-    assert "decision 0: [1.99, 1.49]" in run("approve", "--decisions", "1.99,1.49", "--as", "Grace", *number)
+    assert "number 0    1.99 " in run("approve", "--decisions", "1.99,1.49", "--as", "Grace", *number)
     Path("observed.json").write_text(json.dumps(demand([1.99, 1.49], 1, 0).tolist()))
     run("tell", "--yes", "observed.json", *number)
     log = [line.split("  ", 3)[-1] for line in run("log", *store).splitlines()]
@@ -489,9 +530,9 @@ def test_a_study_is_amended_once_what_changes_was_shown(tmp_path, monkeypatch):
     assert "reaction" not in CliRunner().invoke(app, ["study", *words, "--no-rehearsal"], input="n\n").output
     assert len(run("log", *store).splitlines()) == 4
     assert "study eu amended" in run(*words, "--yes")
-    assert "slack: cap -0.545" in run("ask", *store)  # what is open, under the new cap
+    assert "room left in cap: -0.545" in run("ask", *store)  # what is open, under the new cap
     run("tell", "--yes", "observed.json", "--deployment", 3, *store)
-    assert "the supplier (Ada), decision" in run("log", *store).splitlines()[4]
+    assert "the supplier (Ada), best guess" in run("log", *store).splitlines()[4]
     assert "2 deployments reported" in run("status", *store)
     assert "events: 6, reports: 2" in run("verify", *store)
     assert "by their digests" not in run("verify", *store)

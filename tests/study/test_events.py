@@ -102,7 +102,7 @@ EVENTS = {
 NEXT = ["next.decisions", "next.g", "next.decision", "next.multipliers"]
 SUMS = ["so far.least", "so far.violated", "so far.worst"]
 TOLD = ["samples", "losses", *SUMS]
-WITHOUT_NAMES = dict.fromkeys(Labels._fields)
+WITHOUT_NAMES = Labels().plain()
 STORED = {
     "create": (
         {

@@ -67,7 +67,8 @@ def test_a_table_with_names_is_refused_by_a_study_that_knows_none(study):
 def test_numbers_are_shown_by_name(named):
     named.tell(named.ask(), answer(named.ask()))
     status = str(named.status())
-    assert re.search(r"decision   milk [\d.]+ EUR, bread [\d.]+ EUR", status)
+    assert re.search(r"deployed last +best guess +start\n  milk EUR +[\d.]+ +[\d.]+ +[\d.]+\n  bread EUR ", status)
+    assert re.search(r"θ_t        milk [\d.]+ EUR, bread [\d.]+ EUR", named.status().theory())
     assert named.status().plain()["labels"]["data"] == ["milk", "bread"]
     past = named.history()
     assert past["dimension"].values.tolist() == ["milk", "bread"]
@@ -120,6 +121,57 @@ def test_data_are_not_in_another_order_than_in_the_history(path):
         pf.Study.create(path, "eu", method, labels=Labels.of(data=["b", "a"]))
     with pf.Study.create(path, "eu", method) as study:
         assert study.labels.data == ("a", "b")
+
+
+IN_WORDS = IN_TOML.replace('name = "eu"', 'name = "eu"\nperiod = "week"').replace(
+    'type = "revenue"', 'type = "revenue"\nshow = "profit"\nunit = "EUR"\nper = "store-day"'
+)
+
+
+def test_a_description_may_say_what_a_loss_is_shown_as():
+    described = describe(IN_WORDS)
+    assert described.labels == NAMED._replace(show="profit", unit="EUR", per="store-day", period="week")
+    assert described.labels.outcome(5).each == "profit a store-day"
+    assert Labels.of_plain(described.labels.plain()) == described.labels
+    for old, new, line in (
+        ('"profit"', "3", "loss.show: must be a name, but got 3"),
+        ('"profit"', '" "', "loss.show: must be a word, but got ' '"),
+        ('"week"', '""', "period: must be a name, but got ''"),
+        ('"week"', '"a\\nweek"', "period: must be a word"),
+        ("unit = ", "units = ", "loss.units: unknown key (value 'EUR'); did you mean 'unit'?"),
+    ):
+        with pytest.raises(SpecError, match=re.escape(line)) as refused:
+            describe(IN_WORDS.replace(old, new))
+        assert len(refused.value.lines) == 1
+
+
+def test_words_change_nothing_that_is_computed(path, tmp_path):
+    """The same study with and without them, to the bit; an amendment may change them."""
+    with pf.Study.create(path, "eu", describe(IN_TOML).method, seed=3, spec=IN_TOML, labels=NAMED) as study:
+        study.tell(study.ask(), answer(study.ask()))
+        assert study.status().outcome.each == "loss a row"
+        assert study.amendment(IN_WORDS).differences == [
+            "loss.show: nothing -> 'profit'",
+            "loss.unit: nothing -> 'EUR'",
+            "loss.per: nothing -> 'store-day'",
+            "period: nothing -> 'week'",
+        ]
+        before = study.ask().decisions
+        study.amend(IN_WORDS, "words")
+        np.testing.assert_array_equal(study.ask().decisions, before)
+        assert study.verify().unreplayed == 0
+        status = study.status()
+        assert "profit a store-day, in EUR" in str(status)
+        assert status.plain()["outcome"] == {
+            "word": "profit", "unit": "EUR", "per": "store-day", "period": "week", "sign": -1,
+        }  # fmt: skip
+        past = study.history()
+        assert {key: past.attrs[key] for key in ("show", "unit", "per", "period")} == {
+            "show": "profit", "unit": "EUR", "per": "store-day", "period": "week",
+        }  # fmt: skip
+        assert past["basis"].values.tolist() == [0]
+    with pf.Study.open(path, "eu", readonly=True) as again:
+        assert again.outcome == status.outcome
 
 
 def test_a_description_may_name_its_numbers():

@@ -1,5 +1,6 @@
 """Where a study stands: estimates with their errors, the predicted optimum, the history and the figure."""
 
+import re
 from types import SimpleNamespace
 
 import jax
@@ -12,6 +13,8 @@ import performative as pf
 from performative import losses
 from performative.numerics.precision import precise
 from performative.study import belief, history
+from performative.study import status as status_module
+from performative.study.belief import Predicted
 from performative.study.history import Column
 
 
@@ -51,9 +54,9 @@ def test_status_tells_where_the_study_stands(learned):
     assert status.slack_history.shape == (400, 1)
     assert status.slack_history.min() >= 0
     assert "deploy [" in status.next_action
-    assert [w for w in status.warnings if "cap is active" in w]
+    assert "it costs you about" in " ".join(str(status).split())
     assert not [w for w in status.warnings if "location family" in w or "drift" in w or "step" in w]
-    assert "risk optimum" in str(status)
+    assert "risk optimum" in status.theory()
 
 
 def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numbers(path):
@@ -63,7 +66,8 @@ def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numb
         assert status.effect_error is None
         assert status.now.low is None
         assert status.now.reason == status.gain.reason == status.optimum.reason == "too early, 2 more deployments"
-        assert "risk now     too early, 2 more deployments" in str(status)
+        assert "too early, 2 more deployments" in str(status)
+        assert "risk now     too early, 2 more deployments" in status.theory()
         assert status.plain()["now"]["risk"] is None
         assert status.plain()["now"]["reason"] == "too early, 2 more deployments"
         run(study, 3)
@@ -75,6 +79,44 @@ def test_nothing_is_sure_before_more_decisions_were_deployed_than_they_have_numb
         assert status.why == study.why()
 
 
+def test_a_status_has_what_every_deployment_brought(learned):
+    status, past = learned.status(), learned.history()
+    np.testing.assert_array_equal(status.losses, past["loss"].values[:, 0])
+    assert status.samples.tolist() == [2] * 400
+    assert status.start.risk is None  # it begins with prices of 0, which lose nothing: any interval is wider than that
+    assert status.start_value is None
+    assert re.search(r"at the start +about -?0", str(status))
+    plain = status.plain()
+    assert plain["losses"] == status.losses.tolist()
+    assert plain["samples"] == [2] * 400
+    assert plain["deployed_slack"] == {"cap": pytest.approx(learned.ask().why.safety[0, 0])}
+    assert plain["gain_share"] is None
+
+
+def test_standard_errors_of_losses_are_those_of_their_samples(learned):
+    past = learned.history()
+    deployment = learned.deployment(int(past["deployment"][7]))
+    losses = -answer(deployment)[0] @ deployment.decisions[0]
+    np.testing.assert_allclose(past["loss_error"][7], np.std(losses, ddof=1) / np.sqrt(2), rtol=1e-9)
+
+
+def test_one_sample_has_no_standard_error(path):
+    with pf.Study.create(path, "eu", pf.repeated_gradient(PROBLEM, samples=1)) as study:
+        study.tell(study.ask(), answer(study.ask()))
+        assert np.isnan(study.history()["loss_error"].values).all()
+        *_, last = study.events()
+        assert last.loss_errors is None
+
+
+def test_where_it_is_too_early_for_the_risk_it_is_too_early_for_the_optimum():
+    """The loss now is hidden by an interval wider than it is; so is that of the optimum, whatever was found."""
+    early = Predicted(np.zeros(1), None, None, None, "too early, 3 more deployments")
+    best = Predicted(np.ones(1), -1.0, -2.0, -0.5)
+    assert status_module._as_early(early, best) == Predicted(best.decision, None, None, None, early.reason)
+    assert status_module._as_early(best, best) is best
+    assert status_module._as_early(early, None) is None
+
+
 def test_history_is_what_was_told(learned):
     past = learned.history()
     assert past.sizes == {"deployment": 400, "dimension": 2, "constraint": 1, "probe": 1, "number": 2}
@@ -84,7 +126,7 @@ def test_history_is_what_was_told(learned):
     np.testing.assert_array_equal(past["data"][7], samples.mean(axis=1))
     np.testing.assert_allclose(past["loss"][7], -np.mean(samples[0] @ deployment.decisions[0]))
     assert (past["told"] >= past["asked"]).all()
-    assert len(learned.plot().axes) == 4
+    assert len(learned.plot().axes) == 2 + 4 + 1  # two products, four panels, the scale of the colors
     assert all(past[name].attrs["description"] for name in past.variables if name != "constraint")
 
 
@@ -94,7 +136,7 @@ def test_status_and_history_before_anything_was_told(study):
     assert status.told == 0
     assert status.deployed is None
     assert status.next_action == "ask for the next decisions"
-    assert len(study.plot().axes) == 4
+    assert len(study.plot().axes) == 2 + 4
 
 
 @pytest.mark.slow

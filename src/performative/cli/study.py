@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from performative.numerics.arrays import Floats
-    from performative.study import Deployment, Labels, Study
-    from performative.study.events import Event
+    from performative.study import Deployment, Study
     from performative.study.rehearsal import Rehearsal as Rehearsed
     from performative.study.spec import Described
 
@@ -33,6 +31,7 @@ Named = Annotated[str | None, typer.Option("--name", help="The name of the study
 Number = Annotated[int, typer.Option("--deployment", help="The number of the deployment, as printed by `ask`.")]
 By = Annotated[str | None, typer.Option("--as", help="Who does it; the system's user, if left out.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Theory = Annotated[bool, typer.Option("--theory", help="Use the words of the theory: θ_t, slack, multipliers, risk.")]
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Import the functions that the file names, if the method needs them.")
 ]
@@ -75,17 +74,19 @@ def rehearse(
 
 
 @app.command()
-def ask(store: Stored, name: Named = None, as_json: AsJson = False, allow_code: AllowCode = False) -> None:
+def ask(
+    store: Stored, name: Named = None, as_json: AsJson = False, theory: Theory = False, allow_code: AllowCode = False
+) -> None:
     """Print the decisions to deploy now; repeated calls return the same decisions until you report or cancel them."""
     with _opened(store, name, allow_code=allow_code) as study:
         deployment = study.ask()
         if as_json:
             typer.echo(json.dumps(_plain(deployment)))
             return
-        typer.echo(_words(study, deployment))
+        _say(_words(study, deployment, theory))
         reasons = study.why()
         if reasons is not None:
-            typer.echo(f"why: {reasons.sentences[0]}")
+            _say(f"why: {(reasons.theory if theory else reasons.sentences)[0]}")
         which = "" if name is None else f" --name {shlex.quote(name)}"
         place = f"--store {shlex.quote(str(store))}{which} --deployment {deployment.id}"
         if deployment.approved:
@@ -110,7 +111,7 @@ def approve(
     """Approve a proposal, or other feasible decisions in its place."""
     with _opened(store, name, allow_code=allow_code) as study:
         wanted = None if not decisions else [_numbers("--decisions", text) for text in decisions]
-        typer.echo(_words(study, study.approve(deployment, wanted, by)))
+        _say(_words(study, study.approve(deployment, wanted, by)))
 
 
 @app.command()
@@ -185,7 +186,8 @@ def tell(
                 f"warning: what was deployed violates {limit} by {excess:.4g}; it is learned from all the same",
                 err=True,
             )
-        typer.echo(f"deployment {deployment} reported; next is round {told.round}: ask for its decisions")
+        following = study.outcome.place(study.told, told.round)
+        typer.echo(f"deployment {deployment} reported; next is {following}: ask for its decisions")
 
 
 @app.command()
@@ -245,15 +247,19 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Keep showing the status until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between updates with --watch.", min=0.1)] = 2.0,
     as_json: AsJson = False,
+    theory: Theory = False,
     allow_code: AllowCode = False,
 ) -> None:
-    """Show where the study stands: decisions, constraints, estimates, warnings, and what to do next."""
+    """Show where the study stands: what is deployed, what it brings, what limits cost, warnings, and what to do next."""
     with _opened(store, name, readonly=True, allow_code=allow_code) as study:
         if watch and as_json:
             raise ValueError("`--watch` and `--json` cannot be combined")
         if not watch:
             current = study.status()
-            typer.echo(json.dumps(current.plain()) if as_json else str(current))
+            if as_json:
+                typer.echo(json.dumps(current.plain()))
+            else:
+                _say(current.theory() if theory else str(current))
             return
         from rich.live import Live
         from rich.text import Text
@@ -263,18 +269,22 @@ def status(
             while True:
                 if study.count != shown:
                     shown = study.count
-                    live.update(Text(str(study.status())), refresh=True)
+                    current = study.status()
+                    live.update(Text(current.theory() if theory else str(current)), refresh=True)
                 time.sleep(every)
 
 
 @app.command()
-def why(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
+def why(store: Stored, name: Named = None, as_json: AsJson = False, theory: Theory = False) -> None:
     """Say why the next decisions are what they are: what is expected of them, what a probe costs, and which limits hold."""
     with _opened(store, name, readonly=True) as study:
         reasons = study.why()
         if reasons is None:
             raise ValueError("the method of this study does not explain its decisions; `safe_apda` does")
-        typer.echo(json.dumps(reasons._asdict()) if as_json else "\n".join(reasons.sentences))
+        if as_json:
+            typer.echo(json.dumps(reasons._asdict()))
+        else:
+            _say("\n".join(reasons.theory if theory else reasons.sentences))
 
 
 @app.command()
@@ -286,12 +296,14 @@ def note(text: Annotated[str, typer.Argument(help="What to write down.")], store
 
 
 @app.command()
-def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
+def log(store: Stored, name: Named = None, as_json: AsJson = False, theory: Theory = False) -> None:
     """List every event of the study, one per line."""
     with _opened(store, name, readonly=True) as study:
         from performative.study.clock import set_back
         from performative.study.encoding import plain
+        from performative.study.lines import Teller
 
+        teller = Teller(study.constraint_names, study.labels, study.outcome, theory)
         latest = -math.inf
         for event in study.events():
             if as_json:
@@ -300,8 +312,8 @@ def log(store: Stored, name: Named = None, as_json: AsJson = False) -> None:
             at = datetime.datetime.fromtimestamp(event.at).isoformat(" ", "seconds")
             back = set_back(latest, event.at)
             latest = event.at
-            typer.echo(
-                f"{event.number:>6}  {at}  {event.kind:7}  {_line(event, study.constraint_names, study.labels)}"
+            _say(
+                f"{event.number:>6}  {at}  {event.kind:7}  {teller.line(event)}"
                 + ("" if back is None else f"  (the clock was set back by {back})")
             )
 
@@ -311,11 +323,12 @@ def plot(
     store: Stored,
     name: Named = None,
     out: Annotated[Path, typer.Option(help="The file to write: .png or .pdf.")] = Path("study.png"),
+    allow_code: AllowCode = False,
 ) -> None:
-    """Draw decisions, losses, slack and multipliers."""
+    """Draw what was deployed, what it brought, what was gained, the room left in limits, and how the data react."""
     from performative.plotting import save
 
-    with _opened(store, name, readonly=True) as study:
+    with _opened(store, name, readonly=True, allow_code=allow_code) as study:
         _require_ending(out, ".png", ".pdf")
         save(study.plot(), out)
         typer.echo(f"written to {out}")
@@ -526,76 +539,17 @@ def _plain(deployment: Deployment) -> dict[str, Any]:
     return deployment._asdict() | {"decisions": deployment.decisions.tolist(), "why": why}
 
 
-def _words(study: Study, deployment: Deployment) -> str:
-    from performative.study.words import row
+def _words(study: Study, deployment: Deployment, theory: bool = False) -> str:
+    from performative.study.lines import deployment_lines, theory_lines
 
-    kind, ending = ("deployment", "") if deployment.approved else ("proposal", "; it waits for approval")
-    lines = [
-        f"{kind} {deployment.id}, round {deployment.round}: {deployment.samples} samples wanted for each decision{ending}"
-    ]
     names, labels = study.constraint_names, study.labels
-    for place, decision in enumerate(deployment.decisions):
-        offset = deployment.why.exploration[place]
-        slack = ", ".join(
-            f"{name} {value:.4g}" for name, value in zip(names, deployment.why.safety[place], strict=True)
-        )
-        decided, apart = (row(part, labels.decisions, labels.decision_units) for part in (decision, offset))
-        line = f"  decision {place}: {decided}"
-        line += f"  (exploring by {apart})" if offset.any() else "  (the current decision)"
-        lines.append(line + (f"  slack: {slack}" if slack else ""))
-    return "\n".join(lines)
+    if theory:
+        return "\n".join(theory_lines(deployment, names, labels))
+    return "\n".join(deployment_lines(deployment, study.told, names, labels, study.outcome))
 
 
-def _line(event: Event, names: list[str], labels: Labels) -> str:
-    """What an event says, in a line; `names` are those of the constraints."""
-    from performative.study.events import (
-        Amended,
-        Approved,
-        Asked,
-        Canceled,
-        Created,
-        Declined,
-        Noted,
-        Observed,
-        Retracted,
-        Signed,
-    )
-    from performative.study.words import row
+def _say(text: str) -> None:
+    """Print text for people, in signs that the terminal, or the pipe, can take."""
+    from performative.study.words import printable
 
-    def shown(decision: Floats) -> str:
-        return row(decision, labels.decisions, labels.decision_units)
-
-    match event:
-        case Created():
-            return f"performative {event.performative}, seed {event.seed}"
-        case Amended():
-            return f"{event.reason} ({event.by}), decision {shown(event.planned.decision)}"
-        case Asked():
-            proposed = " proposed" if event.proposal else ""
-            return f"round {event.round}, {event.samples} samples of {'; '.join(map(shown, event.decisions))}{proposed}"
-        case Approved():
-            edited = "" if event.edited is None else f" as {'; '.join(map(shown, event.edited.decisions))}"
-            return f"deployment {event.deployment}{edited} ({event.by})"
-        case Declined():
-            limits = (
-                "" if event.limits is None else f", limits {shown(event.limits.lower)} to {shown(event.limits.upper)}"
-            )
-            return f"deployment {event.deployment}: {event.reason} ({event.by}){limits}"
-        case Observed():
-            b, n, _ = event.samples.shape
-            actual = "" if event.actual is None else f", deployed {'; '.join(map(shown, event.actual.decisions))}"
-            if event.actual is not None and (violated := event.actual.violations(names)):
-                actual += f", which violates {', '.join(f'{limit} by {by:.4g}' for limit, by in violated.items())}"
-            confirmed = f"; confirmed: {'; '.join(event.confirmed)}" if event.confirmed else ""
-            after = shown(event.planned.decision)
-            return f"deployment {event.deployment}, {b} × {n} samples{actual}, decision {after}{confirmed}"
-        case Retracted():
-            return (
-                f"deployment {event.deployment}: {event.reason} ({event.by}), decision {shown(event.planned.decision)}"
-            )
-        case Canceled():
-            return f"deployment {event.deployment}: {event.reason}"
-        case Noted():
-            return event.text
-        case Signed():
-            return f"all events before this one, with the key {event.key}"
+    typer.echo(printable(text, getattr(sys.stdout, "encoding", None)))

@@ -55,7 +55,11 @@ def plot(dataset: Any) -> Figure:
 
 _ANY = "a dataset of `simulate`, `reproduce`, `compare` or `Study.history`"
 _FIGURES: tuple[tuple[Callable[[xr.Dataset], Figure], set[str], set[str]], ...] = (
-    (study_figure, {"deployment"}, {"decision", "deployed", "slack", "multipliers", "loss"}),
+    (
+        study_figure,
+        {"deployment"},
+        {"decision", "proposed", "deployed", "slack", "loss", "loss_error", "samples", "basis"},
+    ),
     (
         lambda dataset: comparison_figure({str(dataset.attrs.get("problem", "")): dataset}),
         {"algorithm", "realization", "point"},

@@ -1,51 +1,64 @@
-"""The figure of a study."""
+"""The figure of a study: what was deployed, what it brought, the room left in limits, and how the data react."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from performative.plotting.style import COLORS, DASHES
+from performative.plotting import panels
+from performative.plotting.panels import DEPLOYED, GUESS, START, TRIED, Course
+from performative.wording import counted
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-
-MOST_CURVES = 12
-"""How many curves a panel shows at most, the first ones."""
+MOST_PRODUCTS = 20
+"""How many numbers of a decision are drawn, the first ones."""
+ANNOTATED = 8
+"""The most rows and columns of an effect whose cells hold numbers; a larger one has a second map for its standard errors."""
 
 
 def figure(past: xr.Dataset) -> Figure:
-    """Decisions, loss, slack and multipliers over the rounds of a history, as `Study.history` returns it."""
+    """The history of a study, as `Study.history` returns it, and what is believed, if it is there, as in `Study.plot`."""
     from matplotlib.figure import Figure
 
-    rounds = past["t"].values
-    drawing = Figure(figsize=(12, 7), layout="constrained")
-    drawing.suptitle(f"study {past.attrs['study']}: {past.sizes['deployment']} deployments reported")
-    panels: Any = drawing.subplots(2, 2, sharex=True).reshape(-1)
-    names = [str(name) for name in past["constraint"].values]
-    loss, slack = past["loss"].values, past["slack"].values
-    there = ~np.isnan(slack)
-    least = np.min(np.where(there, slack, np.inf), axis=1) if slack.size else np.zeros((len(rounds), len(names)))
-    least = np.where(np.isfinite(least), least, np.nan)  # where there was no such constraint yet
-    running = np.nancumsum(np.nansum(loss, axis=1)) / np.maximum(np.cumsum(np.sum(~np.isnan(loss), axis=1)), 1)
-    content = (
-        ("(a) decision $θ_t$", past["decision"].values, [f"$θ_{{{i + 1}}}$" for i in range(past.sizes["dimension"])]),
-        ("(b) observed loss: mean so far", running[:, None], ["mean"]),
-        ("(c) least slack of the deployed decisions", least, names),
-        ("(d) multipliers $λ_t$", past["multipliers"].values, names),
+    course = Course.of(past)
+    shown = min(course.decision.shape[1], MOST_PRODUCTS)
+    across = shown if shown <= 4 else 4 if shown <= 12 else 5
+    down = math.ceil(shown / across)
+    large = course.effect is not None and max(course.effect.shape) > ANNOTATED
+    heights = [2.1 if down == 1 else 1.5 * down, 2.6, *([2.6, 5.2] if large else [3.1])]
+    drawing = Figure(figsize=(11.0, 0.8 + sum(heights)), layout="constrained")
+    drawing.suptitle(
+        f"{past.attrs['study']}: {counted(len(course.when), course.outcome.period)} reported", x=0.01, ha="left"
     )
-    for axes, (title, curves, labels) in zip(panels, content, strict=True):
-        for place, label in enumerate(labels[:MOST_CURVES]):
-            color, dash = COLORS[place % len(COLORS)], DASHES[(place // len(COLORS)) % len(DASHES)]
-            axes.plot(rounds, curves[:, place], color=color, linestyle=dash, linewidth=1.3, label=label)
-        axes.set_title(title, fontsize=10, loc="left")
-        axes.grid(visible=True, linewidth=0.4, alpha=0.5)
-        if labels and len(rounds):
-            axes.legend(fontsize=8, frameon=False)
-    panels[2].axhline(0.0, color="0.4", linewidth=0.8)
-    for axes in panels[2:]:
-        axes.set_xlabel("round t")
+    blocks = drawing.add_gridspec(len(heights), 1, height_ratios=heights)
+    products = blocks[0].subgridspec(down, across)
+    for place in range(shown):
+        panels.product(drawing.add_subplot(products[place // across, place % across]), course, place)
+    pair = blocks[1].subgridspec(1, 2)
+    panels.outcome(drawing.add_subplot(pair[0]), course)
+    panels.gain(drawing.add_subplot(pair[1]), course)
+    if large:
+        panels.rooms(drawing.add_subplot(blocks[2]), course)
+        pair = blocks[3].subgridspec(1, 2)
+        panels.effect(drawing.add_subplot(pair[0]), course, annotated=False)
+        panels.effect_errors(drawing.add_subplot(pair[1]), course)
+    else:
+        pair = blocks[2].subgridspec(1, 2)
+        panels.rooms(drawing.add_subplot(pair[0]), course)
+        panels.effect(drawing.add_subplot(pair[1]), course, annotated=True)
+    drawing.legend(handles=_legend(), loc="outside upper right", ncols=4, fontsize=8, frameon=False)
     return drawing
+
+
+def _legend() -> list[object]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=DEPLOYED, marker="o", markersize=4, linewidth=0.8, label="deployed"),
+        Line2D([], [], color=TRIED, marker="D", markersize=4, linewidth=0, label="deployed to try something out"),
+        Line2D([], [], color=GUESS, linewidth=0.9, label="best guess"),
+        Line2D([], [], color=START, linewidth=1.0, linestyle=(0, (4, 2)), label="start"),
+    ]

@@ -213,12 +213,12 @@ def _computed(lines: list[str]) -> list[str]:
 
 
 def _renamed(old: Labels, new: Labels) -> list[str]:
-    parts = zip(old.plain().items(), new.plain().values(), strict=True)
+    parts = zip(old._asdict().items(), new, strict=True)
     return [f"labels.{key}: {_named(then)} -> {_named(now)}" for (key, then), now in parts if then != now]
 
 
-def _named(names: list[str] | None) -> str:
-    return "nothing" if names is None else shown(names)
+def _named(names: tuple[str, ...] | str | None) -> str:
+    return "nothing" if names is None else shown(list(names) if isinstance(names, tuple) else names)
 
 
 def _rest(lines: list[str]) -> list[str]:

@@ -41,6 +41,8 @@ _HOMES = {
     "nearest": "safety:Nearest",
 }
 """Where each type is made; a description loads what it names alone."""
+_WORDS = {"decisions": ("columns", "units"), "loss": ("show", "unit", "per")}
+"""The keys of tables that say how things are called, and change nothing else."""
 
 
 class Kept(NamedTuple):
@@ -52,7 +54,7 @@ class Kept(NamedTuple):
 
 def part(key: str, table: dict[str, Any]) -> Any:
     """The set, constraint or loss that a table stands for; `key` is its place in the file."""
-    options = {name: value for name, value in table.items() if key != "decisions" or name not in ("columns", "units")}
+    options = {name: value for name, value in table.items() if name not in _WORDS.get(key, ())}
     kind = options.pop("type")
     if kind != "function":
         return maker(kind)(**options)

@@ -70,7 +70,7 @@ class Calls:
         return self._planned(state, self._called(_ask, state, self._lane_words, np.int64(attempt)))
 
     def tell(self, state: MethodState, decisions: Floats, samples: Floats) -> tuple[MethodState, Planned, Floats, bool]:
-        """The state after `samples` (b, n, k), what is asked for next, the mean losses (b,), and whether the state is finite.
+        """The state after `samples` (b, n, k), what is asked for next, the losses (2, b), and whether the state is finite.
 
         A plan is compiled apart: it takes long, and does not depend on the number of samples.
         """
@@ -202,12 +202,12 @@ def _measure(method: Method, decisions: Array) -> tuple[Array, Array]:
 
 def _tell(method: Method, state: MethodState, decisions: Array, samples: Array, words: Array) -> Any:
     after, finite = _checked(method.tell(with_keys(state), decisions, samples))
-    return after, finite, _ask(method, after, words, 0), _mean_losses(method, decisions, samples)
+    return after, finite, _ask(method, after, words, 0), _losses(method, decisions, samples)
 
 
 def _learn(method: PlanningMethod, state: MethodState, decisions: Array, samples: Array) -> tuple[MethodState, Array]:
     after = _checked(method.learn(with_keys(state), decisions, samples))[0]
-    return after, _mean_losses(method, decisions, samples)
+    return after, _losses(method, decisions, samples)
 
 
 def _plan(method: PlanningMethod, state: MethodState, told: Array, words: Array) -> Any:
@@ -216,10 +216,13 @@ def _plan(method: PlanningMethod, state: MethodState, told: Array, words: Array)
     return after, finite, _ask(method, after, words, 0)
 
 
-def _mean_losses(method: Method, decisions: Array, samples: Array) -> Array:
-    """Of each decision (b, d) over its samples (b, n, k)."""
+def _losses(method: Method, decisions: Array, samples: Array) -> Array:
+    """The mean losses (b,) of decisions (b, d) over their samples (b, n, k), and the standard errors (b,) of these; (2, b)."""
     one = jax.vmap(method.problem.loss, in_axes=(None, 0))
-    return jnp.mean(jax.vmap(one)(decisions, samples), axis=1)
+    losses = jax.vmap(one)(decisions, samples)
+    n = losses.shape[1]
+    errors = jnp.std(losses, axis=1, ddof=1) / n**0.5 if n > 1 else jnp.full(len(losses), jnp.nan)
+    return jnp.stack([jnp.mean(losses, axis=1), errors])
 
 
 _LANE = Program(_lane)

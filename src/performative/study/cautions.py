@@ -14,6 +14,7 @@ from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
 from performative.numerics.programs import Program
 from performative.numerics.tails import beyond_f
+from performative.study.because import BEST
 from performative.study.belief import Believed
 from performative.study.clock import set_back
 from performative.study.history import least
@@ -28,16 +29,12 @@ RECENT = 1000
 """How many of the last deployments are examined."""
 
 
-def constraints(
-    names: Sequence[str], values: Floats, multipliers: Floats, decision: Floats, safe: bool
-) -> Iterator[str]:
-    """Constraints that are active at the current decision, or that it violates; a `safe` method pulls it inside to deploy it."""
-    for name, value, multiplier in zip(names, values, multipliers, strict=True):
+def constraints(names: Sequence[str], values: Floats, safe: bool) -> Iterator[str]:
+    """Constraints that the current decision violates; a `safe` method pulls it inside to deploy it."""
+    for name, value in zip(names, values, strict=True):
         if value > 1e-9:
-            pulled = "; deployed decisions are pulled inside" if safe else ""
-            yield f"the current decision violates constraint {name} by {value:.4g}{pulled}"
-        elif multiplier > 0 and value > -1e-3 * max(1.0, float(np.max(np.abs(decision), initial=0.0))):
-            yield f"constraint {name} is active: relaxing it by one unit would lower the risk by about {multiplier:.4g}"
+            pulled = "; what is deployed is pulled inside" if safe else ""
+            yield f"the {BEST} violates constraint {name} by {value:.4g}{pulled}"
 
 
 def deployments(names: Sequence[str], slack: Floats, numbers: NDArray[np.int64]) -> Iterator[str]:
@@ -69,7 +66,7 @@ def outside(distances: dict[int, float], count: int) -> Iterator[str]:
     if distances:
         worst = max(distances, key=lambda number: distances[number])
         yield (
-            f"{len(distances)} of {count} deployments lay outside the decision set, farthest deployment {worst}: "
+            f"{len(distances)} of {count} deployments were outside of what is allowed at all, farthest deployment {worst}: by "
             f"{distances[worst]:.4g}"
         )
 
@@ -123,9 +120,9 @@ def data(deployed: Floats, means: Floats, counts: Floats, forgets: bool) -> Iter
     size = np.log(np.maximum(np.sum((noise / np.maximum(noise.std(axis=0), 1e-300)) ** 2, axis=1), 1e-12))
     wider = _explained(time, size, scaled, equal)
     if bent < SURE:
-        yield f"the data look unlike a location family: they do not follow the decisions linearly (p = {bent:.1g})"
+        yield f"the data do not follow the decisions linearly (p = {bent:.1g}), so estimates hold near what was deployed"
     if wider < SURE:
-        yield f"the data look unlike a location family: their spread changes with the decision (p = {wider:.1g})"
+        yield f"the spread of the data changes with the decision (p = {wider:.1g}), so intervals may be too narrow"
 
 
 def _unexplained(columns: Floats, values: Floats, weights: Floats) -> Floats:

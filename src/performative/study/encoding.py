@@ -61,6 +61,7 @@ def asked_or_reported(number: int, body: bytes) -> Asked | Report | None:
             losses=arrays["losses"],
             actual=_actual(_ACTUAL, arrays),
             confirmed=tuple(header.get("confirmed", ())),
+            loss_errors=arrays.get("loss errors"),
         )
     return None
 
@@ -103,6 +104,7 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
         case Observed():
             header |= {"deployment": event.deployment, "columns": event.columns, "told": event.so_far.told}
             arrays = {"samples": event.samples, "losses": event.losses} | _sums(event.so_far)
+            arrays |= {} if event.loss_errors is None else {"loss errors": event.loss_errors}
             if event.confirmed:
                 header["confirmed"] = list(event.confirmed)
             if event.probes is not None:
@@ -257,6 +259,7 @@ def _observed(number: int, header: dict[str, Any], arrays: Arrays) -> Observed:
         in_force=_in_force(header),
         actual=_actual(_ACTUAL, arrays),
         confirmed=tuple(header.get("confirmed", ())),
+        loss_errors=arrays.get("loss errors"),
     )
 
 

@@ -310,9 +310,10 @@ class Declined:
 class Observed:
     """`samples` (b, n, k) were reported for a deployment; `planned` is what the method asks for after that.
 
-    `losses` (b,) are the mean losses of its decisions; `columns` are the names of the k numbers, if known. The first such event
-    also has the loss at `probes` like the data. `actual` is what was deployed, if not what was asked for, and `confirmed` are the
-    reasons why the samples looked wrong, if somebody said that they are right all the same.
+    `losses` (b,) are the mean losses of its decisions, with standard errors `loss_errors` (b,) if they have several; `columns`
+    are the names of the k numbers, if known. The first such event also has the loss at `probes` like the data. `actual` is what
+    was deployed, if not what was asked for, and `confirmed` are the reasons why the samples looked wrong, if somebody said that
+    they are right all the same.
 
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
@@ -335,6 +336,7 @@ class Observed:
     so_far: SoFar
     probes: Floats | None = None
     probe_losses: Floats | None = None
+    loss_errors: Floats | None = None
     in_force: InForce = FROM_THE_START
     actual: Actual | None = None
     confirmed: tuple[str, ...] = ()
@@ -439,3 +441,4 @@ class Report(NamedTuple):
     losses: NDArray[np.float64]
     actual: Actual | None
     confirmed: tuple[str, ...] = ()
+    loss_errors: NDArray[np.float64] | None = None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from performative.numerics.arrays import Floats
 from performative.study.events import Asked, Event, Observed, Report
 from performative.study.labels import Labels
+from performative.wording import Outcome
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -85,6 +86,8 @@ MEANINGS = {
     ),
     "data": ("mean of the samples", "The mean of the samples that each deployed decision brought."),
     "loss": ("mean loss", "The mean loss of each deployed decision over its samples, by the loss of the time."),
+    "loss_error": ("standard error of the mean loss", "From the spread of its samples; NaN if there is one."),
+    "basis": ("basis", "The number of the event that said what the loss was: 0, the creation, or an amendment."),
 }
 """What each variable of a history is."""
 
@@ -136,7 +139,8 @@ class Column:
 class Reported:
     """The deployments that were reported, column by column: those of MEANINGS that are `kept`. It grows with the log.
 
-    `names_at` says which constraints there were before an event; numbers of others are NaN.
+    `names_at` says which constraints there were before an event, and `method_at` which event said what the method was; numbers of
+    other constraints are NaN.
     """
 
     def __init__(
@@ -144,11 +148,12 @@ class Reported:
         dimension: int,
         constraint_names: list[str],
         names_at: Callable[[int], list[str]],
+        method_at: Callable[[int], int],
         kept: Iterable[str] = MEANINGS,
     ) -> None:
-        self.constraint_names, self._names_at = constraint_names, names_at
+        self.constraint_names, self._names_at, self._method_at = constraint_names, names_at, method_at
         self._dimension = dimension
-        whole = ("deployment", "t", "samples")
+        whole = ("deployment", "t", "samples", "basis")
         self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in kept}
 
     def add(self, one: Round) -> None:
@@ -168,6 +173,10 @@ class Reported:
             "slack": by_name(slack, self._names_at(observed.number), names, np.nan),
             "data": np.add.reduce(observed.samples, axis=1) / observed.samples.shape[1],
             "loss": observed.losses.copy(),
+            "loss_error": np.full(len(observed.losses), np.nan)
+            if observed.loss_errors is None
+            else observed.loss_errors.copy(),
+            "basis": self._method_at(observed.number),
         }
         for name, column in self.columns.items():
             column.add(values[name])
@@ -189,15 +198,16 @@ class Reported:
             "slack": (1, m),
             "data": (1, 0),
             "loss": (1,),
+            "loss_error": (1,),
         }
         return np.zeros((0, *empty.get(name, ())), rows.dtype)
 
-    def dataset(self, name: str, seed: int, labels: Labels) -> xr.Dataset:
+    def dataset(self, name: str, seed: int, labels: Labels, outcome: Outcome) -> xr.Dataset:
         """A dataset over `deployment`, the ids of the deployments that were reported.
 
         It holds θ_t, λ_t, and for each of the b decisions what was asked for, what was deployed, its slack −g in each constraint,
         the means of the data it brought and their average loss, along the names of their numbers if they have any. Where rounds
-        deploy different numbers of decisions, missing ones are NaN.
+        deploy different numbers of decisions, missing ones are NaN. Attributes say what a loss is shown as.
         """
         import xarray as xr
 
@@ -209,7 +219,9 @@ class Reported:
             "slack": ("probe", "constraint"),
             "data": ("probe", "number"),
             "loss": ("probe",),
+            "loss_error": ("probe",),
             "samples": (),
+            "basis": (),
         }
         past = xr.Dataset(
             {column: (("deployment", *shape), self[column].copy()) for column, shape in shapes.items()},
@@ -220,7 +232,7 @@ class Reported:
                 "told": ("deployment", moment(self["told"])),
                 "constraint": self.constraint_names,
             },
-            attrs={"study": name, "seed": seed},
+            attrs={"study": name, "seed": seed} | outcome.plain(),
         )
         for dimension, names, units in (
             ("dimension", labels.decisions, labels.decision_units),

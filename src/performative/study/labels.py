@@ -1,12 +1,13 @@
-"""What the numbers of a decision and of a sample are called, and their units."""
+"""What the numbers of a decision and of a sample are called, their units, and what a loss is shown as."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from performative.study.sheet import normal
 from performative.validation import shown
+from performative.wording import Outcome
 
 if TYPE_CHECKING:
     from performative.past import Past
@@ -19,6 +20,9 @@ WHICH = "decision"
 class Labels(NamedTuple):
     """Names and units of the numbers of a decision and of a sample; None where there are none. `of` makes them.
 
+    A loss is shown as `show`, a word for what is wanted more of, such as "profit", which is the negative loss. It is in `unit`,
+    and `per` one row of a report, such as a "store-day". `period` is what one deployment lasts, such as a "week".
+
     >>> import performative as pf
     >>> named = pf.study.Labels.of(decisions=["milk", "bread"], decision_units="EUR")
     >>> named.decisions, named.decision_units, named.data
@@ -29,6 +33,10 @@ class Labels(NamedTuple):
     data: tuple[str, ...] | None = None
     decision_units: tuple[str, ...] | None = None
     data_units: tuple[str, ...] | None = None
+    show: str | None = None
+    unit: str | None = None
+    per: str | None = None
+    period: str | None = None
 
     @staticmethod
     def of(
@@ -36,8 +44,12 @@ class Labels(NamedTuple):
         data: Sequence[str] | None = None,
         decision_units: str | Sequence[str] | None = None,
         data_units: str | Sequence[str] | None = None,
+        show: str | None = None,
+        unit: str | None = None,
+        per: str | None = None,
+        period: str | None = None,
     ) -> Labels:
-        """Names in the order of a decision and of a sample, and one unit for all or one for each.
+        """Names in the order of a decision and of a sample, one unit for all or one for each, and words for the loss.
 
         >>> Labels.of(data=["milk", "milk"])
         Traceback (most recent call last):
@@ -45,7 +57,8 @@ class Labels(NamedTuple):
         """
         x, z = names_of("`decisions`", decisions), data_names_of("`data`", data)
         units = units_of("`decision_units`", decision_units, x), units_of("`data_units`", data_units, z)
-        return Labels(x, z, *units)
+        words = {"show": show, "unit": unit, "per": per, "period": period}
+        return Labels(x, z, *units, *(word_of(f"`{key}`", word) for key, word in words.items()))
 
     def fitting(self, problem: Problem, history: Past | None) -> Labels:
         """The same, with the names that a history gives to data that have none; refused if they do not fit the problem."""
@@ -87,16 +100,23 @@ class Labels(NamedTuple):
                 )
         return self
 
-    def plain(self) -> dict[str, list[str] | None]:
-        """As JSON has them."""
-        return {key: None if part is None else list(part) for key, part in self._asdict().items()}
+    def outcome(self, rows: int) -> Outcome:
+        """What a loss is shown as, in reports of up to so many rows for a decision."""
+        return Outcome.of(self.show, self.unit, self.per, self.period, rows)
+
+    def plain(self) -> dict[str, list[str] | str | None]:
+        """As JSON has them; words for the loss only if there are any."""
+        parts = {key: list(part) if isinstance(part, tuple) else part for key, part in self._asdict().items()}
+        return {key: part for key, part in parts.items() if part is not None or key not in _WORDS}
 
     @staticmethod
-    def of_plain(stored: dict[str, list[str] | None]) -> Labels:
+    def of_plain(stored: Mapping[str, Any]) -> Labels:
         """What `plain` gave."""
-        return Labels(**{key: None if part is None else tuple(part) for key, part in stored.items()})
+        parts: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in stored.items()}
+        return Labels(**parts)
 
 
+_WORDS = ("show", "unit", "per", "period")
 UNNAMED = Labels()
 """No names."""
 
@@ -138,3 +158,12 @@ def units_of(key: str, units: Any, names: tuple[str, ...] | None) -> tuple[str, 
             f"{key} must be one unit for all or a list of {len(names)}, one for each name, but got {shown(units)}"
         )
     return tuple(normal(unit.strip()) for unit in each)
+
+
+def word_of(key: str, word: Any) -> str | None:
+    """A word in one line."""
+    if word is None:
+        return None
+    if not isinstance(word, str) or not word.strip() or not word.strip().isprintable():
+        raise ValueError(f"{key} must be a word, but got {shown(word)}")
+    return normal(word.strip())

@@ -85,6 +85,10 @@ class Log:
         """The names of the constraints before event `number`."""
         return names_of(self.basis(number))
 
+    def method_at(self, number: int) -> int:
+        """The number of the event that said what the method was before event `number`."""
+        return self.basis(number).number
+
     def all_names(self) -> list[str]:
         """The names of the constraints, and after them those of constraints that were taken away."""
         names = (name for basis in (self.current, *self._bases) for name in names_of(basis))

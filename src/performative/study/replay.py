@@ -109,7 +109,7 @@ def _begun(calls: Calls | None) -> _Place | None:
 
 
 def _told(place: _Place, one: Round) -> tuple[_Place, Floats]:
-    state, planned, losses, _ = place.calls.tell(place.state, one.decisions, np.asarray(one.observed.samples))
+    state, planned, (losses, _), _ = place.calls.tell(place.state, one.decisions, np.asarray(one.observed.samples))
     return _Place(place.calls, state, planned, packed_state(state)), losses
 
 

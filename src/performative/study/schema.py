@@ -229,28 +229,34 @@ class _UserConstraint(Table):
     names: Names = _optional
 
 
-class _Ridge(Table):
+class _Loss(Table):
+    show: Name = _optional
+    unit: Name = _optional
+    per: Name = _optional
+
+
+class _Ridge(_Loss):
     type: Literal["squared_error", "logistic"]
     ridge: NotNegative = _optional
 
 
-class _Revenue(Table):
+class _Revenue(_Loss):
     type: Literal["revenue"]
     cost: NumberOrRow = _optional
 
 
-class _PortfolioReturn(Table):
+class _PortfolioReturn(_Loss):
     type: Literal["portfolio_return"]
     aversion: NotNegative = _optional
 
 
-class _Pinball(Table):
+class _Pinball(_Loss):
     type: Literal["pinball"]
     level: Between
     smoothing: NotNegative = _optional
 
 
-class _UserLoss(Table):
+class _UserLoss(_Loss):
     type: Literal["function"]
     function: UserFunction
 
@@ -347,6 +353,7 @@ class Spec(Table):
     ] = 0
     dimension: Count = _optional
     approval: bool = False
+    period: Name = _optional
     decisions: object
     constraints: Annotated[
         list[object], _kind("a list of tables, [[constraints]]", lambda value: isinstance(value, list))

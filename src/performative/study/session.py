@@ -50,6 +50,11 @@ class Session:
         self.memory = Memory()
 
     @property
+    def has_worker(self) -> bool:
+        """Whether the method is at work already."""
+        return self._worker is not None and self._worker.basis == self.log.current.number
+
+    @property
     def worker(self) -> Worker:
         """The method at work."""
         if self._worker is None or self._worker.basis != self.log.current.number:  # another process has amended it
@@ -146,6 +151,7 @@ class Session:
             columns=columns,
             samples=samples,
             losses=learned.losses,
+            loss_errors=learned.loss_errors,
             planned=learned.planned,
             so_far=self.position.so_far.after(deployment.id, values),
             probes=learned.probes,

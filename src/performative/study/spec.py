@@ -21,7 +21,7 @@ from performative.past import Past, history_for
 from performative.problem import Problem
 from performative.solvers.feasibility import require_feasible
 from performative.study import building
-from performative.study.labels import Labels, data_names_of, names_of, units_of
+from performative.study.labels import Labels, data_names_of, names_of, units_of, word_of
 from performative.study.likeness import Expected
 from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
 from performative.study.usable import broken, require_numbers, require_usable
@@ -88,7 +88,7 @@ def describe(text: str, folder: str | os.PathLike[str] = ".") -> Described:
     built = {key: _built(key, part, wrong) for key, part in tables.items() if key not in _BUILT_LATER}
     lengths = _lengths(parts, table.get("dimension"))
     wrong += _misfits(tables, lengths)
-    labels = _labels(tables, wrong)
+    labels = _labels(tables, table.get("period"), wrong)
     problem = _problem(parts, built, lengths, wrong)
     options = tables["method"].options() if "method" in tables else {}
     wrong += _outside(built.get("decisions"), lengths, options)
@@ -146,7 +146,7 @@ def _line(key: str, item: Any) -> str:
     if kind == "missing":
         return f"{key}: must be given"
     if kind == "extra_forbidden":
-        return f"{key}: unknown key (value {shown(item['input'])}){like(str(place[-1]), all_keys())}"
+        return f"{key}: unknown key (value {shown(item['input'])}){like(str(place[-1]), all_keys() - {place[-1]})}"
     if kind == "union_tag_not_found":
         return f"{key}.type: must be given"
     if kind == "union_tag_invalid":
@@ -274,7 +274,7 @@ def _past(table: Table, folder: Path, wrong: list[str]) -> Past | None:
         return None
 
 
-def _labels(tables: dict[str, Table], wrong: list[str]) -> Labels:
+def _labels(tables: dict[str, Table], period: Any, wrong: list[str]) -> Labels:
     """The names that a description gives; lines in `wrong` where they cannot be meant."""
     parts: list[tuple[str, ...] | None] = []
     for key, read in (("decisions", names_of), ("data", data_names_of)):
@@ -286,7 +286,23 @@ def _labels(tables: dict[str, Table], wrong: list[str]) -> Labels:
             wrong.append(str(error))
             parts += [None, None]
     decisions, decision_units, data, data_units = parts
-    return Labels(decisions, data, decision_units, data_units)
+    loss = tables["loss"].options() if "loss" in tables else {}
+    given = {
+        "loss.show": loss.get("show"),
+        "loss.unit": loss.get("unit"),
+        "loss.per": loss.get("per"),
+        "period": period,
+    }
+    words: list[str | None] = []
+    for key, word in given.items():
+        try:
+            words.append(
+                word_of(f"{key}:", word) if isinstance(word, str) and word else None
+            )  # the schema refuses others
+        except ValueError as error:
+            wrong.append(str(error))
+            words.append(None)
+    return Labels(decisions, data, decision_units, data_units, *words)
 
 
 def _expected(table: Table, wrong: list[str]) -> Expected | None:

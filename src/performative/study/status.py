@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
@@ -15,11 +16,16 @@ from performative.study import belief, cautions
 from performative.study.belief import Believed, Gain, Predicted, Recent
 from performative.study.events import VIOLATED
 from performative.study.history import Reported, least
-from performative.study.labels import UNNAMED, Labels
+from performative.study.labels import Labels
+from performative.study.screen import screen
+from performative.study.terms import theory
 from performative.study.words import row
+from performative.wording import Outcome, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import xarray as xr
 
     from performative.methods.protocol import Method, MethodState
     from performative.problem import Problem
@@ -31,8 +37,8 @@ if TYPE_CHECKING:
 
 KEPT = ("deployment", "asked", "told", "samples", "decision", "deployed", "slack", "data", "loss")
 """What is kept of each deployment that was reported: see `history.MEANINGS`."""
-MOST_ROWS = 8
-"""How many rows and columns of the effect are printed."""
+MOST_SHARE = 10.0
+"""A gain of more times what the start brings is not shown as a share."""
 
 
 @runtime_checkable
@@ -54,6 +60,10 @@ class Status(NamedTuple):
     `exploration_cost` is the predicted risk of all deployments less that of the decisions they explored around, added up. `why`
     says why the next decisions are what they are, what may be lost and what was, if the method can say.
 
+    `print` shows it in plain words, and `theory()` in those of the theory. `outcome` says what a loss is shown as. What is
+    deployed `is_open` until it is reported, and leaves `deployed_slack` in each constraint. `start` is the predicted risk at the
+    first decision, and `losses` (n,) are the mean losses of all deployments, over so many `samples` (n,) of each decision.
+
     >>> import tempfile, performative as pf
     >>> from performative.losses import Revenue
     >>> method = pf.repeated_gradient(pf.Problem(Revenue(), pf.Box([0.0], [5.0])))
@@ -61,7 +71,10 @@ class Status(NamedTuple):
     ...     status: pf.study.Status = study.status()
     >>> print(status)
     study prices: round 1, 0 deployments reported
-    decision   [0]
+    <BLANKLINE>
+                best guess
+      number 0           0
+    <BLANKLINE>
     next: ask for the next decisions
     """
 
@@ -83,77 +96,78 @@ class Status(NamedTuple):
     why: Explanation | None
     next_action: str
     warnings: tuple[str, ...]
-    labels: Labels = UNNAMED
+    labels: Labels
+    outcome: Outcome
+    is_open: bool
+    deployed_slack: dict[str, float]
+    start: Predicted | None
+    losses: Floats
+    samples: NDArray[np.int64]
 
     def __str__(self) -> str:
-        """The status in lines of text."""
-        lines = [f"study {self.name}: round {self.round}, {self.told} deployments reported"]
-        lines.append(f"decision   {self._row(self.decision)}")
-        if self.deployed is not None:
-            lines.append(f"deployed   {'; '.join(self._row(one) for one in self.deployed)}")
-        for place, (name, slack) in enumerate(self.slack.items()):
-            line = f"constraint {name}: slack {slack:.6g}, multiplier {self.multipliers[name]:.6g}"
-            past = self.slack_history[:, place]
-            past = past[np.isfinite(past)]  # of deployments since there is this constraint
-            if len(past):
-                line += f"; deployed with slack {past[-1]:.6g} last, {past.min():.6g} at worst"
-            lines.append(line)
-        lines += self._effect()
-        for label, at in (("now", self.now), ("stable", self.stable), ("optimum", self.optimum)):
-            if at is not None:
-                where = "" if at.decision is None or at.risk is None else f" at {self._row(at.decision)}"
-                lines.append(f"risk {label:7} {_interval(at.risk, at.low, at.high, at.reason, where)}")
-            elif self.now is not None:
-                lines.append(f"risk {label:7} not found")
-            if label == "now" and self.gain is not None:
-                one, where = self.gain, f" over the start {self._row(self.gain.start)}"
-                lines.append(f"gain         {_interval(one.gain, one.low, one.high, one.reason, where)}")
-        if self.exploration_cost is not None:
-            cost = self.exploration_cost
-            lines.append(f"exploration has {'cost' if cost >= 0 else 'gained'} {abs(cost):.6g} in risk so far")
-        if self.why is not None:
-            lines += [f"why: {sentence}" for sentence in self.why.sentences]
-            budget, moves = self.why.budget, self.why.max_move
-            if budget is not None:
-                lines.append(
-                    f"budget: {budget['allowed']:.4g} may be lost against the start by now, at most {budget['spent']:.4g} was, "
-                    f"{budget['left']:.4g} is left"
-                )
-            if moves is not None:
-                lines.append(f"max_move: {self._row(np.asarray(moves))} from one deployment to the next")
-        lines += [f"warning: {warning}" for warning in self.warnings]
-        return "\n".join([*lines, f"next: {self.next_action}"])
+        """The status in plain words."""
+        return screen(self)
 
-    def _row(self, decision: Floats) -> str:
-        return row(decision, self.labels.decisions, self.labels.decision_units)
+    def theory(self) -> str:
+        """The status in the words of the theory: θ_t, multipliers, slack and risks."""
+        return theory(self)
 
-    def _effect(self) -> list[str]:
+    @property
+    def start_value(self) -> float | None:
+        """What was lost or, as it is shown, earned at the start, if that is surely more than nothing."""
+        if self.start is None or self.start.risk is None or self.start.low is None or self.start.high is None:
+            return None
+        value = self.outcome.sign * self.start.risk
+        return value if value > self.start.high - self.start.low else None
+
+    @property
+    def gain_share(self) -> tuple[float, float, float] | None:
+        """The gain and its interval as shares of what the start brings; None where that is not known, or next to nothing."""
+        start, one = self.start_value, self.gain
+        if start is None or one is None or one.gain is None or one.low is None or one.high is None:
+            return None
+        shares = one.gain / start, one.low / start, one.high / start
+        return shares if abs(shares[0]) <= MOST_SHARE else None
+
+    @property
+    def known_effect(self) -> NDArray[np.bool_] | None:
+        """Which entries (k, d) of the effect say anything: their standard errors are less than the largest that is sure."""
         if self.effect is None:
-            return []
-        if self.effect_error is None:
-            reason = None if self.now is None else self.now.reason
-            return [f"effect     {reason or 'too early, more samples'}"]
+            return None
         rows = np.atleast_2d(self.effect)
-        rows = rows.reshape(-1, rows.shape[-1])
-        errors = self.effect_error.reshape(rows.shape)
-        names = self.labels.data
-        names = names if names is not None and len(names) == len(rows) else tuple(map(str, range(len(rows))))
-        width = max(4, *(len(name) + 1 for name in names[:MOST_ROWS]))
-        lines = [
-            f"effect {names[place]:<{width}}"
-            + ", ".join(
-                f"{value:.4g} ± {error:.2g}" for value, error in zip(values[:MOST_ROWS], errors_of_row, strict=False)
+        values = np.abs(rows.reshape(-1, rows.shape[-1]))
+        if self.effect_error is None:
+            return np.zeros(values.shape, bool)
+        errors = self.effect_error.reshape(values.shape)
+        sure = values[values > 2.0 * errors]
+        return np.asarray(errors < np.max(sure, initial=0.0))
+
+    def beside(self, past: xr.Dataset) -> xr.Dataset:
+        """A history with what is believed: the effect, its standard errors, which of it is known, and the risk of the start."""
+        known = self.known_effect
+        if known is not None and self.effect is not None:
+            error = (
+                np.full(known.shape, np.nan) if self.effect_error is None else self.effect_error.reshape(known.shape)
             )
-            + (", …" if len(values) > MOST_ROWS else "")
-            for place, (values, errors_of_row) in enumerate(zip(rows[:MOST_ROWS], errors, strict=False))
-        ]
-        if len(rows) > MOST_ROWS:
-            lines.append(f"effect …   {len(rows) - MOST_ROWS} more rows")
-        return lines
+            parts = {"effect": self.effect.reshape(known.shape), "effect_error": error, "effect_known": known}
+            past = past.assign({name: (("reaction", "of"), part) for name, part in parts.items()})
+        if self.start is not None and self.start.risk is not None:
+            risks = {"start_risk": self.start.risk, "start_low": self.start.low, "start_high": self.start.high}
+            past = past.assign_attrs(risks)
+        return past
 
     def plain(self) -> dict[str, Any]:
         """The status in lists, numbers and strings, as JSON has them: None for numbers that are not finite."""
-        return {key: _plain(value) for key, value in self._asdict().items()} | {"labels": self.labels.plain()}
+        more = {"labels": self.labels.plain(), "gain_share": _plain(self.gain_share)}
+        return {key: _plain(value) for key, value in self._asdict().items()} | more
+
+
+class Words(NamedTuple):
+    """What the numbers of a study are called, what a loss is shown as, and why the next decisions are what they are."""
+
+    labels: Labels
+    outcome: Outcome
+    why: Explanation | None
 
 
 class Progress:
@@ -162,7 +176,7 @@ class Progress:
     def __init__(self, name: str, method: Method, log: Log) -> None:
         self._name, self._method = name, method
         self._recent = Recent(getattr(method, "history", None))
-        self._reported = Reported(log.dimension, log.constraint_names, log.names_at, KEPT)
+        self._reported = Reported(log.dimension, log.constraint_names, log.names_at, log.method_at, KEPT)
         self._outside: dict[int, float] = {}  # how far from Θ something was deployed that was not asked for
         self._next = 0
         self._last: Status | None = None
@@ -173,18 +187,23 @@ class Progress:
         pending: Deployment | None,
         reported: Callable[[int], Iterator[Round]],
         labels: Labels,
+        outcome: Outcome,
+        why: Explanation | None,
     ) -> Status:
-        """The status in a state of the method; `reported` gives the deployments of the log from a number on."""
+        """The status in a state of the method; `reported` gives the deployments of the log from a number on.
+
+        `why` explains the next decisions; without it the method is asked.
+        """
         for one in reported(self._next):
             self._recent.add(one.asked.number, one.decisions, one.observed.samples)
             if one.observed.actual is not None and np.max(one.observed.actual.outside) > VIOLATED:
                 self._outside[one.asked.number] = float(np.max(one.observed.actual.outside))
             self._reported.add(one)
             self._next = one.observed.number + 1
-        last = _status(
-            self._name, self._method, state, pending, self._reported, self._recent, self._outside, self._last
+        words = Words(labels, outcome, why)
+        self._last = _status(
+            self._name, self._method, state, pending, self._reported, self._recent, self._outside, words, self._last
         )
-        self._last = last._replace(labels=labels, next_action=_next(pending, labels))
         return self._last
 
 
@@ -197,6 +216,7 @@ def _status(
     past: Reported,
     recent: Recent,
     outside: dict[int, float],
+    words: Words,
     last: Status | None,
 ) -> Status:
     """See `Status`; `past` is the history, `recent` holds its last samples and `outside` what left Θ.
@@ -215,13 +235,18 @@ def _status(
     )
     start = past["decision"][0] if len(deployed) else decision
     effect, effect_error = (None, None) if world is None else belief.effect(world)
+    now = None if world is None else belief.predicted(world, decision)
+    lowest = least(slack) if slack.size else np.zeros((len(slack), len(names)))
+    left = -values if not len(lowest) else lowest[-1]
+    if pending is not None and pending.approved:
+        left = np.min(pending.why.safety, axis=0)
     window = slice(-cautions.RECENT, None)
     decisions = np.concatenate([past["decision"], decision[None]])
     present = ~np.isnan(past["loss"])[window]
     counts = np.broadcast_to(past["samples"][window, None], present.shape)[present]
     safe = bool(getattr(method, "feasible", False))
     warnings = [
-        *cautions.constraints(names, values, multipliers, decision, safe),
+        *cautions.constraints(names, values, safe),
         *cautions.deployments(names, slack, past["deployment"]),
         *cautions.clock(past["deployment"], past["asked"], past["told"]),
         *cautions.outside(outside, len(past)),
@@ -242,22 +267,44 @@ def _status(
         deployed=shown,
         multipliers=dict(zip(names, multipliers.tolist(), strict=True)),
         slack=dict(zip(names, (-values).tolist(), strict=True)),
-        slack_history=least(slack) if slack.size else np.zeros((len(slack), len(names))),
+        slack_history=lowest,
         effect=effect,
         effect_error=effect_error,
-        now=None if world is None else belief.predicted(world, decision),
+        now=now,
         gain=None if world is None else belief.gain(world, decision, start),
-        stable=None if world is None else belief.solved(world, problem, _stable, _place(stable)),
-        optimum=None if world is None else belief.optimum(world, problem, decision, start, _place(optimum)),
+        stable=None if world is None else _as_early(now, belief.solved(world, problem, _stable, _place(stable))),
+        optimum=None
+        if world is None
+        else _as_early(now, belief.optimum(world, problem, decision, start, _place(optimum))),
         exploration_cost=None if world is None else belief.cost(world, deployed, past["decision"]),
-        why=method.why(state) if isinstance(method, Explains) else None,
-        next_action="",
+        why=words.why if words.why is not None or not isinstance(method, Explains) else method.why(state),
+        next_action=_next(pending, words.labels),
         warnings=tuple(warnings),
+        labels=words.labels,
+        outcome=words.outcome,
+        is_open=pending is not None and pending.approved,
+        deployed_slack=dict(zip(names, left.tolist(), strict=True)),
+        start=None if world is None else belief.predicted(world, start),
+        losses=_mean_of_arms(past["loss"]),
+        samples=past["samples"].copy(),
     )
 
 
 def _stable(problem: Problem, world: Believed, last: Floats | None) -> Solution:
     return fixed_point(problem, world, last, near=last is not None)
+
+
+def _as_early(now: Predicted | None, other: Predicted | None) -> Predicted | None:
+    """A prediction elsewhere; too early for it as long as it is too early for one at the current decision."""
+    if now is None or other is None or now.risk is not None:
+        return other
+    return Predicted(other.decision, None, None, None, now.reason)
+
+
+def _mean_of_arms(losses: Floats) -> Floats:
+    """The mean (n,) of the losses (n, b) of what was deployed together."""
+    there = ~np.isnan(losses)
+    return np.where(there, losses, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
 
 
 def _place(predicted: Predicted | None) -> Floats | None:
@@ -270,18 +317,12 @@ def _next(pending: Deployment | None, labels: Labels) -> str:
     rows = "; ".join(row(one, labels.decisions, labels.decision_units) for one in pending.decisions)
     if not pending.approved:
         return f"approve or decline proposal {pending.id}: {rows}"
-    return f"deploy {rows} and report {pending.samples} samples of each for deployment {pending.id}"
+    of_each = "" if len(pending.decisions) == 1 else " of each"
+    return f"deploy {rows} and report {counted(pending.samples, 'row')}{of_each} for deployment {pending.id}"
 
 
 def _filled(rows: Floats) -> Floats:
     return rows[~np.any(np.isnan(rows), axis=1)]
-
-
-def _interval(value: float | None, low: float | None, high: float | None, reason: str | None, place: str) -> str:
-    """A number with its interval, or why there is none."""
-    if value is None:
-        return f"{reason}"
-    return f"{value:.6g} ({low:.6g} to {high:.6g}){place}" + ("" if reason is None else f"; {reason}")
 
 
 def _plain(value: object) -> Any:
@@ -289,7 +330,9 @@ def _plain(value: object) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, float):
         return float(value) if np.isfinite(value) else None
-    if isinstance(value, Predicted | Gain | Explanation):
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, Predicted | Gain | Explanation | Outcome):
         return {key: _plain(part) for key, part in value._asdict().items()}
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}

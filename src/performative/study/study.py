@@ -17,7 +17,7 @@ from performative.study import signing
 from performative.study.copies import copy
 from performative.study.deployments import Deployment, Replay, Told
 from performative.study.encoding import encoded
-from performative.study.events import Canceled, Event, InForce, Limits, Noted, Signed
+from performative.study.events import Canceled, Event, InForce, Limits, Noted, Observed, Signed
 from performative.study.labels import UNNAMED, Labels
 from performative.study.locking import one_at_a_time
 from performative.study.log import Log
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from performative.study.spec import Described
     from performative.study.status import Progress, Status
     from performative.study.worker import Worker
+    from performative.wording import Outcome
 
 T = TypeVar("T")
 
@@ -185,6 +186,23 @@ class Study:
     def labels(self) -> Labels:
         """The names of the numbers of a decision and of a sample, with those that a first table gave, and their units."""
         return self._session.log.current.labels.told(self._session.position.columns)
+
+    @property
+    @one_at_a_time
+    def told(self) -> int:
+        """How many deployments were reported, those that were retracted left out."""
+        return self._session.position.so_far.told
+
+    @property
+    @one_at_a_time
+    def outcome(self) -> Outcome:
+        """What a loss is shown as: its name, unit and sign."""
+        position = self._session.position
+        rows = position.planned.samples
+        if position.so_far.told:  # the last report may have more rows than are wanted
+            told = (event for event in self._session.log.backward() if isinstance(event, Observed))
+            rows = max(rows, *(event.samples.shape[1] for event in itertools.islice(told, 1)), 1)
+        return self.labels.outcome(rows)
 
     @property
     def constraint_names(self) -> list[str]:
@@ -558,7 +576,10 @@ class Study:
             )
         try:
             reported = functools.partial(log.reported, without=position.retracted)
-            self._shown = log.count, self._progress[1].status(state, position.pending, reported, self.labels)
+            self._shown = (
+                log.count,
+                self._progress[1].status(state, position.pending, reported, self.labels, self.outcome, self._why()),
+            )
             return self._shown[1]
         except BaseException:  # what was read in part is read again
             self._progress = None
@@ -567,10 +588,14 @@ class Study:
     @one_at_a_time
     def why(self) -> Explanation | None:
         """Why the next decisions are what they are, in words and numbers; None if the method cannot say."""
-        from performative.reasons import explanation
-
         self._session.refresh()
-        return explanation(self._session.position.planned.reasons, self._session.log.constraint_names)
+        return self._why()
+
+    def _why(self) -> Explanation | None:
+        from performative.study.because import explanation
+
+        session = self._session
+        return explanation(session.position.planned.reasons, session.log.constraint_names, self.labels, self.outcome)
 
     @one_at_a_time
     def history(self) -> xr.Dataset:
@@ -579,10 +604,10 @@ class Study:
 
         self._session.refresh()
         log = self._session.log
-        reported = Reported(log.dimension, log.all_names(), log.names_at)
+        reported = Reported(log.dimension, log.all_names(), log.names_at, log.method_at)
         for one in self._session.reported():
             reported.add(one)
-        return reported.dataset(self.name, self.seed, self.labels)
+        return reported.dataset(self.name, self.seed, self.labels, self.outcome)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The same as a row for each decision that was deployed."""
@@ -604,10 +629,22 @@ class Study:
             yield item
 
     def plot(self) -> Figure:
-        """Decisions, constraints, multipliers and losses over the deployments that were reported."""
+        """What was deployed, what it brought, the gain so far, the room left in constraints, and how the data react.
+
+        What is believed, such as how the data react, is left out where the method is not at hand: see `open`.
+        """
         from performative.plotting.study import figure
 
-        return figure(self.history())
+        with self._lock:
+            past = self.history()
+            return figure(self.status().beside(past) if self._is_at_hand() else past)
+
+    def _is_at_hand(self) -> bool:
+        """Whether the method was given, or is described without code that may not be run."""
+        from performative.study.building import functions_named
+
+        spec = self.spec
+        return self._session.has_worker or (spec is not None and (self._allow_code or not functions_named(spec)))
 
     @one_at_a_time
     def deployment(self, deployment: Deployment | int) -> Deployment:

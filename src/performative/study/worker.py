@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 class Learned(NamedTuple):
     """What a report leads to: the state, as an object and as it is stored, what is asked for next, and the mean losses (b,).
 
-    The first report of a study also has the loss at `probes` like the data.
+    These have standard errors (b,) if there are several samples. The first report of a study also has the loss at `probes` like
+    the data.
     """
 
     state: MethodState
     packed: bytes
     planned: Planned
     losses: Floats
+    loss_errors: Floats | None
     probes: Floats | None
     probe_losses: Floats | None
 
@@ -109,7 +111,7 @@ class Worker:
                 f"`samples` must hold {width} numbers each, as in earlier rounds, but got {samples.shape[2]}"
             )
         before = self.state
-        after, planned, mean_losses, finite = self.calls.tell(before, decisions, samples)
+        after, planned, (means, errors), finite = self.calls.tell(before, decisions, samples)
         if not finite and not not_finite(before):
             raise ValueError(
                 f"`samples` must lead to a finite state, but {shown(not_finite(after))} would not be finite"
@@ -118,7 +120,8 @@ class Worker:
         if width is None:
             rows = samples.reshape(-1, samples.shape[2])
             probes, losses = loss_at(self.method.problem, self.log.current.points["decisions"], rows)
-        return Learned(after, packed_state(after), _required(planned), mean_losses, probes, losses)
+        spread = errors if samples.shape[1] > 1 else None
+        return Learned(after, packed_state(after), _required(planned), means, spread, probes, losses)
 
     @in_float64
     def actual(self, decisions: Floats) -> Actual:
