@@ -321,10 +321,9 @@ def verify(
         replay = study.verify()
         typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
         if replay.unreplayed:
-            typer.echo(
-                f"{replay.unreplayed} of the events by their digests alone: the method of their time is not in the store, or "
-                "names code, which runs with --allow-code"
-            )
+            typer.echo(f"{replay.unreplayed} of the events by their digests alone")
+            for reason in replay.because:
+                typer.echo(f"  {reason}")
         typer.echo(f"digest: {study.digest}")
 
 

@@ -89,10 +89,10 @@ class SquaredWeights:
     S = Σ w (x − x̄)(x − x̄)ᵀ: it would be σ² S⁻¹ if a sample of weight w had noise of variance σ²/w. `count` is Σ w²; `decision`
     and `scatter` are the mean of the decisions by w² and their scatter around it.
 
-    >>> import jax.numpy as jnp
+    >>> import numpy as np
     >>> import performative as pf
-    >>> squared = pf.estimators.SquaredWeights.at(jnp.array([0.0]), 1.0).faded(0.5).with_samples(jnp.array([2.0]), 1.0)
-    >>> float(squared.count), squared.around(jnp.array([1.0])).tolist()
+    >>> squared = pf.estimators.SquaredWeights.of(np.array([[0.0], [2.0]]), np.array([0.5, 1.0]))
+    >>> float(squared.count), squared.around(np.array([1.0])).tolist()
     (1.25, [[1.25]])
     """
 

@@ -63,7 +63,7 @@ class Study:
     ...         told = study.tell(deployment, np.ones((1, 1, 1)))
     ...     with pf.Study.open(f"{folder}/studies.db", "demo", method) as study:  # later, anywhere
     ...         print(deployment.decisions, told.decision, study.ask().decisions, study.verify())
-    [[0.]] [0.5] [[0.5]] Replay(events=4, told=1, unreplayed=0)
+    [[0.]] [0.5] [[0.5]] Replay(events=4, told=1, unreplayed=0, because=())
     """
 
     def __init__(self, log: Log, name: str, worker: Worker | None = None, allow_code: bool = False) -> None:
