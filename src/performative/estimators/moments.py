@@ -92,7 +92,7 @@ class SquaredWeights:
     >>> import numpy as np
     >>> import performative as pf
     >>> squared = pf.estimators.SquaredWeights.of(np.array([[0.0], [2.0]]), np.array([0.5, 1.0]))
-    >>> float(squared.count), squared.around(np.array([1.0])).tolist()
+    >>> float(squared.count), squared.around(np.array([1.0])).round(9).tolist()
     (1.25, [[1.25]])
     """
 
