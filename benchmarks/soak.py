@@ -71,9 +71,16 @@ def snapshot(study: pf.Study) -> bytes:
 # Killed at random moments.
 
 
+BEGINNINGS = {
+    "opened": "opening", "asked": "asking", "approved": "approving", "told": "telling", "retracted": "retracting",
+    "amended": "amending",
+}  # fmt: skip
+"""What a worker says before each kind of action, by what it says afterward."""
+
+
 def work(path: str, rounds: int, pipe: Any) -> None:
     """Open or create the study and continue it, with corrections now and then; report what begins and what was acknowledged."""
-    pipe.send(("began", 0))
+    pipe.send(("opening", 0))
     begun = Path(path).exists() and "eu" in pf.Study.names(path)
     study = opened(path) if begun else pf.Study.create(path, "eu", simple(), approval=True)
     pipe.send(("opened", 0))
@@ -104,12 +111,16 @@ def work(path: str, rounds: int, pipe: Any) -> None:
 
 
 def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]:
-    """Kill workers `kills` times on the way to `rounds` rounds (more are run if need be); what was acknowledged is checked."""
+    """Kill workers `kills` times on the way to `rounds` rounds (more are run if need be); what was acknowledged is checked.
+
+    Each is killed at a random moment of one kind of action, or soon afterward: moments are as long as it took before.
+    """
     chance = random.Random(seed)
     server = context()
     kinds = {"asked": "ask", "approved": "approve", "told": "tell", "retracted": "retract", "amended": "amend"}
     acknowledged: dict[str, set[int]] = {word: set() for word in kinds}
-    during = dict.fromkeys(("opening", "asking", "approving", "telling", "retracting", "amending", "between"), 0)
+    during = dict.fromkeys((*BEGINNINGS.values(), "between"), 0)
+    took = dict.fromkeys(BEGINNINGS, 0.05)
     for kill in range(kills + 1):
         receiver, sender = server.Pipe(duplex=False)
         worker = server.Process(target=work, args=(str(path), 10**9 if kill < kills else rounds, sender))
@@ -117,24 +128,24 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
         sender.close()
         stage, deadline = "", float("inf")
         last = kill == kills
-        opening = chance.random() < 0.3
+        target, began = chance.choice([*BEGINNINGS]), 0.0
         while True:
             wait = max(0.0, deadline - time.monotonic()) if deadline < float("inf") else 60.0
             if not receiver.poll(wait):
                 break
             try:
                 word, number = receiver.recv()
-            except EOFError:
-                break
+            except EOFError as error:
+                raise AssertionError(f"a worker ended by itself, after {stage!r}") from error
             if word in acknowledged:
                 acknowledged[word].add(number)
             if word == "done":
                 break
-            if not last and deadline == float("inf"):
-                if word == "began" and opening:
-                    deadline = time.monotonic() + chance.random() * 0.4
-                elif word in ("told", "approved", "retracted", "amended"):
-                    deadline = time.monotonic() + chance.random() * 0.05
+            if not last and word == BEGINNINGS[target] and deadline == float("inf"):
+                began = time.monotonic()
+                deadline = began + chance.random() * 1.3 * took[target]
+            elif word == target and began:
+                took[target] = time.monotonic() - began
             stage = word
         if not last:
             assert worker.pid is not None
@@ -144,7 +155,7 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
                     stage, number = receiver.recv()
                     if stage in acknowledged:
                         acknowledged[stage].add(number)
-            during[stage if stage in during else "opening" if stage in ("", "began") else "between"] += 1
+            during[stage if stage in during else "between"] += 1
         worker.join()
         receiver.close()
     with warnings.catch_warnings():
