@@ -602,7 +602,7 @@ class Study:
 
         self._session.refresh()
         log = self._session.log
-        reported = Reported(log.dimension, log.all_names(), log.names_at, log.method_at)
+        reported = Reported(log.dimension, log.all_names(), log.names_at, log.method_at, log.loss_since)
         for one in self._session.reported():
             reported.add(one)
         return reported.dataset(self.name, self.seed, self.labels, self.outcome)
