@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -70,40 +71,56 @@ def snapshot(study: pf.Study) -> bytes:
 # Killed at random moments.
 
 
+BEGINNINGS = {
+    "opened": "opening", "asked": "asking", "approved": "approving", "told": "telling", "retracted": "retracting",
+    "amended": "amending",
+}  # fmt: skip
+"""What a worker says before each kind of action, by what it says afterward."""
+
+
 def work(path: str, rounds: int, pipe: Any) -> None:
-    """Open or create the study and continue it, with corrections now and then; report what was acknowledged."""
-    pipe.send(("began", 0))
+    """Open or create the study and continue it, with corrections now and then; report what begins and what was acknowledged."""
+    pipe.send(("opening", 0))
     begun = Path(path).exists() and "eu" in pf.Study.names(path)
     study = opened(path) if begun else pf.Study.create(path, "eu", simple(), approval=True)
     pipe.send(("opened", 0))
     while True:
+        pipe.send(("asking", 0))
         deployment = study.ask()
         pipe.send(("asked", deployment.id))
         if deployment.round > rounds:
             pipe.send(("done", 0))
             return
         if not deployment.approved:
-            edited = np.round(deployment.decisions, 1) if deployment.id % 2 else None
+            pipe.send(("approving", 0))
+            edited = np.clip(np.round(deployment.decisions, 1), 0.0, 1.7) if deployment.id % 2 else None
             deployment = study.approve(deployment, edited, by="soak")
             pipe.send(("approved", deployment.id))
+        pipe.send(("telling", 0))
         study.tell(deployment, answer(deployment), confirm=True)
         pipe.send(("told", deployment.id))
         if deployment.id % 5 == 0:
+            pipe.send(("retracting", 0))
             study.retract(deployment, "a typo", by="soak")
             pipe.send(("retracted", deployment.id))
         if deployment.id % 7 == 0:
+            pipe.send(("amending", 0))
             cap = study.method.problem.constraints[0].bound
             study.amend(simple(CAPS[1] if float(cap[0]) == CAPS[0] else CAPS[0]), "another cap", by="soak")
             pipe.send(("amended", study.count - 1))
 
 
 def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]:
-    """Kill workers `kills` times on the way to `rounds` rounds (more are run if need be); what was acknowledged is checked."""
+    """Kill workers `kills` times on the way to `rounds` rounds (more are run if need be); what was acknowledged is checked.
+
+    Each is killed at a random moment of one kind of action, or soon afterward: moments are as long as it took before.
+    """
     chance = random.Random(seed)
     server = context()
     kinds = {"asked": "ask", "approved": "approve", "told": "tell", "retracted": "retract", "amended": "amend"}
     acknowledged: dict[str, set[int]] = {word: set() for word in kinds}
-    during = {"opening": 0, "at work": 0}
+    during = dict.fromkeys((*BEGINNINGS.values(), "between"), 0)
+    took = dict.fromkeys(BEGINNINGS, 0.05)
     for kill in range(kills + 1):
         receiver, sender = server.Pipe(duplex=False)
         worker = server.Process(target=work, args=(str(path), 10**9 if kill < kills else rounds, sender))
@@ -111,37 +128,40 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
         sender.close()
         stage, deadline = "", float("inf")
         last = kill == kills
-        opening = chance.random() < 0.3
+        target, began = chance.choice([*BEGINNINGS]), 0.0
         while True:
             wait = max(0.0, deadline - time.monotonic()) if deadline < float("inf") else 60.0
             if not receiver.poll(wait):
                 break
             try:
                 word, number = receiver.recv()
-            except EOFError:
-                break
+            except EOFError as error:
+                raise AssertionError(f"a worker ended by itself, after {stage!r}") from error
             if word in acknowledged:
                 acknowledged[word].add(number)
             if word == "done":
                 break
-            if not last and deadline == float("inf"):
-                if word == "began" and opening:
-                    deadline = time.monotonic() + chance.random() * 0.4
-                elif word in ("told", "approved", "retracted", "amended"):
-                    deadline = time.monotonic() + chance.random() * 0.05
+            if not last and word == BEGINNINGS[target] and deadline == float("inf"):
+                began = time.monotonic()
+                deadline = began + chance.random() * 1.3 * took[target]
+            elif word == target and began:
+                took[target] = time.monotonic() - began
             stage = word
         if not last:
             assert worker.pid is not None
-            during["opening" if stage in ("", "began") else "at work"] += 1
             os.kill(worker.pid, signal.SIGKILL)
             with contextlib.suppress(EOFError):
-                while receiver.poll(0.05):  # acknowledged before it died
-                    word, number = receiver.recv()
-                    if word in acknowledged:
-                        acknowledged[word].add(number)
+                while receiver.poll(0.05):  # begun and acknowledged before it died
+                    stage, number = receiver.recv()
+                    if stage in acknowledged:
+                        acknowledged[stage].add(number)
+            during[stage if stage in during else "between"] += 1
         worker.join()
         receiver.close()
-    with opened(path) as study:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pf.StudyWarning)
+        study = opened(path)
+    with study:
         replay = study.verify()
         logged: dict[str, list[int]] = {kind: [] for kind in kinds.values()}
         for event in study.events():
@@ -160,7 +180,7 @@ def killed(path: Path, kills: int, rounds: int, seed: int = 0) -> dict[str, Any]
         assert snapshot(never) == final, "another final state than that of a study that was never killed or corrected"
         never.close()
     done = {word: len(numbers) for word, numbers in acknowledged.items()}
-    return {"kills": kills, "reports": replay.told, "acknowledged": done["told"], **done, **during}
+    return {"kills": kills, "during": during, "reports": replay.told, "acknowledged": done}
 
 
 # Many processes at once.

@@ -370,7 +370,7 @@ class NotReproduced(StudyError):
     ...         print(study.verify())
     ...     except pf.NotReproduced:
     ...         print("ask whether another machine computed it")
-    Replay(events=1, told=0, unreplayed=0)
+    Replay(events=1, told=0, unreplayed=0, because=())
     """
 
 

@@ -483,10 +483,15 @@ def test_proposals_are_approved_and_declined(tmp_path, monkeypatch):
     assert "warning: the next proposal will be the same as 1" in same
     words = ("decline", "--reason", "too dear", "--deployment", 3, *store)
     run("ask", *store)
-    assert "`--upper` must be a place and a bound" in run(*words, "--upper", "milk", code=1)
+    assert "`--upper` must be a name or a place and a bound" in run(*words, "--upper", "milk", code=1)
+    assert "`--upper` must be a name or a place and a bound" in run(*words, "--upper", "milk=dear", code=1)
+    assert "must say which number of a decision it is" in run(*words, "--upper", "milk=2", code=1)
     assert "proposal 3 declined" in run(*words, "--upper", "0=2", "--as", "Ada")
     assert json.loads(run("ask", "--json", *store))["decisions"][0][0] <= 2.0
     number = ("--deployment", 5, *store)
+    Path("observed.json").write_text("[[1.0, 2.0]]")
+    refused = run("tell", "--yes", "observed.json", *number, code=1)
+    assert refused.startswith("error: deployment 5 must be approved before it is reported")
     assert "violates cap by 2" in run("approve", "--decisions", "3,3", *number, code=1)
     assert "number 0    1.99 " in run("approve", "--decisions", "1.99,1.49", "--as", "Grace", *number)
     Path("observed.json").write_text(json.dumps(demand([1.99, 1.49], 1, 0).tolist()))

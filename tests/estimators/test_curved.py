@@ -21,7 +21,7 @@ def deployments(seed, bend, n=30, samples=40, shared=0.0, spread=0.4):
     means = z.mean(axis=1)
     apart = (z - means[:, None]).reshape(-1, 1)
     rows = np.concatenate([np.repeat(x, samples, axis=0), z.reshape(-1, 1)], axis=1)[-500:]
-    return Deployed(x, means, np.full(n, float(samples)), apart.T @ apart, n * (samples - 1.0), rows)
+    return Deployed(x, means, np.full(n, float(samples)), np.ones(n), apart.T @ apart, n * (samples - 1.0), rows)
 
 
 def sales(x, bend):
@@ -88,7 +88,11 @@ def chased(seed, rounds=30, samples=20):
     apart = (z - means[:, None]).reshape(-1, 1)
     rows = np.concatenate([np.repeat(x, samples, axis=0), z.reshape(-1, 1)], axis=1)[-500:]
     counts = np.full(rounds, float(samples))
-    return slope, best, Deployed(x, means, counts, apart.T @ apart, rounds * (samples - 1.0), rows)
+    return (
+        slope,
+        best,
+        Deployed(x, means, counts, np.ones(len(counts)), apart.T @ apart, rounds * (samples - 1.0), rows),
+    )
 
 
 def test_the_gain_of_a_price_that_looked_best_is_held():
@@ -111,6 +115,22 @@ def test_far_from_what_was_deployed_it_is_unsure():
         low, high = (float(part[0]) for part in risk.world.trusted())
     assert far > 5 * near
     assert 1.2 < low < 1.7 < 2.3 < high < 2.8
+
+
+@pytest.mark.parametrize("samples", [1, 20])
+def test_errors_where_old_deployments_fade_are_as_large_as_those_of_the_estimates(samples):
+    """A straight world of 150 deployments, with weights as of `forgetting=0.9`: from 1 to 1.6, CHOSEN included."""
+    off, errors = [], []
+    for seed in range(40):
+        made = deployments(seed, 0.0, n=150, samples=samples)
+        made = made._replace(weights=0.9 ** np.arange(150.0)[::-1])
+        with precise():
+            value, error, *_ = asked(
+                CurvedRisk.of(LOSS, fit(made, np.array([4.0]))), jnp.array([2.0]), jnp.array([1.8])
+            )
+        off.append(float(value) + 2.0 * sales(2.0, 0.0))
+        errors.append(float(error))
+    assert 0.8 < np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(off))) < 1.9
 
 
 def test_the_error_amid_everything_deployed_is_little_more_than_that_of_a_mean():
@@ -136,7 +156,7 @@ def good_weeks(seed, n=40, samples=40):
     means = z.mean(axis=1)
     apart = (z - means[:, None]).reshape(-1, 3)
     rows = np.concatenate([np.repeat(x, samples, axis=0), z.reshape(-1, 3)], axis=1)[-500:]
-    return Deployed(x, means, np.full(n, float(samples)), apart.T @ apart, n * (samples - 1.0), rows)
+    return Deployed(x, means, np.full(n, float(samples)), np.ones(n), apart.T @ apart, n * (samples - 1.0), rows)
 
 
 def test_what_products_have_in_common_from_week_to_week_is_in_the_errors():

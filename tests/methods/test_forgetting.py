@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import performative as pf
+from performative.estimators.standard_errors import confidence
 from performative.numerics.precision import precise
 from performative.numerics.randomness import new_key
 
@@ -91,6 +92,61 @@ def test_a_factor_of_one_changes_nothing():
     one, other = pf.safe_apda(problem_), pf.safe_apda(problem_, forgetting=1.0)
     assert jax.tree.structure(one) == jax.tree.structure(other)
     assert one.learner.memory is None
+
+
+def told(forgetting, rounds, **options):
+    """The method after these rounds, and what was deployed and brought in each, with two samples a deployment."""
+    method = pf.safe_apda(problem(), start=[1.0, 1.0], samples=2, forgetting=forgetting, **options)
+    state, random, log = method.init(new_key(0)), np.random.default_rng(0), []
+    for _ in range(rounds):
+        decision = np.asarray(method.ask(state, new_key(0)))[0]
+        samples = MEAN + BEFORE @ decision + 0.2 * random.normal(size=(2, 2))
+        state = method.tell(state, decision[None], samples[None])
+        log.append((decision, samples))
+    return method, state, log
+
+
+def test_as_long_as_nothing_has_faded_all_is_the_same_to_the_bit():
+    """What is kept for standard errors touches nothing else, and these are the same up to rounding."""
+    (one, forgets, log), (other, remembers, same) = (told(f, 12, deployments=20) for f in (0.97, 1.0))
+    assert all(x.tobytes() == y.tobytes() for x, y in zip(jax.tree.leaves(log), jax.tree.leaves(same), strict=True))
+    assert remembers.belief.squared is None
+    for name in ("moments", "spread", "within", "effect", "covariance", "noise"):
+        leaves = (jax.tree.leaves(getattr(state.belief, name)) for state in (forgets, remembers))
+        assert all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in zip(*leaves, strict=True)), name
+    errors = [
+        confidence(method.learner, method.prediction, state.belief, state.decision, np.array([1.0, 1.0]), draws=100)
+        for method, state in ((one, forgets), (other, remembers))
+    ]
+    for name in ("effect", "effect_error", "risk", "gain"):  # the other errors rest on draws
+        np.testing.assert_allclose(getattr(errors[0], name), getattr(errors[1], name), rtol=1e-9, err_msg=name)
+
+
+def test_standard_errors_are_those_of_least_squares_with_weights():
+    """The noise is as large in old samples as in new ones: σ² S⁻¹ (Σ w² x xᵀ) S⁻¹, and not σ² S⁻¹."""
+    method, state, log = told(0.8, 40, exploration=3.0)
+    weights, fading, count = np.zeros(0), 8.0, 0.0
+    for _ in log:
+        share = min(1.0, fading / count) if count else 1.0
+        weights, count = np.append(share * weights, 1.0), share * count + 2.0
+    x, z = np.array([decision for decision, _ in log]), np.array([samples for _, samples in log])
+    rows, w = np.concatenate([np.ones((40, 1)), x], axis=1), np.repeat(weights, 2)
+    rows, z = np.repeat(rows, 2, axis=0), z.reshape(-1, 2)
+    inverse = np.linalg.inv((w[:, None] * rows).T @ rows)
+    line = inverse @ (w[:, None] * rows).T @ z
+    left = z - rows @ line
+    noise = (w[:, None] * left).T @ left / (np.sum(w) - 3.0 * np.sum(w**2) / np.sum(w))
+    spread = inverse @ ((w**2)[:, None] * rows).T @ rows @ inverse
+    known = confidence(method.learner, method.prediction, state.belief, state.decision, np.array([1.0, 1.0]), draws=100)
+    np.testing.assert_allclose(known.effect, line[1:].T, rtol=1e-6)
+    np.testing.assert_allclose(known.effect_error, np.sqrt(np.outer(np.diag(noise), np.diag(spread)[1:])), rtol=1e-6)
+    np.testing.assert_allclose(float(state.belief.squared.count), np.sum(w**2), rtol=1e-12)
+
+    any_matrix = pf.safe_apda(problem(), forgetting=0.8, shift=lambda a, x: a @ x, effect=np.zeros((2, 2)))
+    structured = confidence(
+        any_matrix.learner, method.prediction, state.belief, state.decision, np.array([1.0, 1.0]), draws=100
+    )
+    np.testing.assert_allclose(structured.effect_error, known.effect_error, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

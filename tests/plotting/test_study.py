@@ -22,6 +22,7 @@ def history(n, b=1, d=2, m=1, **more):
         "loss_error": (("deployment", "probe"), np.full((n, b), 0.1)),
         "samples": (("deployment",), np.full(n, 5)),
         "basis": (("deployment",), np.zeros(n, int)),
+        "loss_since": (("deployment",), np.zeros(n, int)),
     }
     names = {"dimension": [f"product {i}" for i in range(d)], "constraint": [f"limit {i}" for i in range(m)]}
     attrs = {"study": "shop", "seed": 0, "show": "profit", "unit": "EUR", "per": "week", "period": "week"}
@@ -70,11 +71,18 @@ def test_what_is_believed_of_the_start_goes_before_what_it_brought():
 def test_another_loss_has_another_start():
     """From the third deployment on the loss is another one, in which nothing is known of the start."""
     past = history(4)
-    past["basis"][2:] = 9
+    past["basis"][2:] = past["loss_since"][2:] = 9
     axes = titled(pf.plot(past))
     np.testing.assert_array_equal(lines(axes["gain over the start so far, EUR"])[1], [0, 1, np.nan, np.nan])
     believed = titled(pf.plot(past.assign_attrs(start_risk=-1.5, start_low=-1.6, start_high=-1.4)))
     np.testing.assert_allclose(lines(believed["gain over the start so far, EUR"])[1], [0, 1, 1.5, 2])
+
+
+def test_another_method_with_the_same_loss_has_the_same_start():
+    past = history(4)
+    past["basis"][2:] = 9
+    axes = titled(pf.plot(past))
+    np.testing.assert_array_equal(lines(axes["gain over the start so far, EUR"])[1], [0, 1, 2, 3])
 
 
 def test_what_was_deployed_to_try_something_out_is_marked():

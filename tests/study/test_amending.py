@@ -8,7 +8,8 @@ from described import SPEC
 from market import PROBLEM, answer, kinds, market_problem, run, stored
 
 import performative as pf
-from performative.study import Amended, OtherMethod, StudyError
+from performative.study import Amended, OtherMethod, StudyError, creation
+from performative.study.spec import describe
 
 
 def dearer(prices, demand):
@@ -71,7 +72,8 @@ def test_an_amended_study_stands_where_one_of_the_new_method_would(study, path, 
             same(study, third)
     replay = study.verify()
     assert replay.told == 3
-    assert replay.unreplayed == 11  # of a method that was given as an object
+    assert replay.unreplayed == 11
+    assert replay.because == ("events 0 to 10: the method was given as an object, which is not in the file",)
     event = next(event for event in study.events() if isinstance(event, Amended))
     assert (event.reason, event.by, event.before) == ("costs rise", "Ada", 0)
     with pytest.raises(OtherMethod):
@@ -141,6 +143,10 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(path):
             (SPEC, "`seed` must be that of the study, 0, but the description has 3"),
             (SPEC.replace('"eu"', '"us"'), "`name` must be that of the study, 'eu', but the description has 'us'"),
             ("name =", "not valid TOML"),
+            (
+                SPEC.replace("samples = 5", "start = [3.0, 2.0]"),
+                r"method\.start: must satisfy every constraint, but got \[3\.0, 2\.0\], which breaks cap.*so put one there",
+            ),
         ):
             with pytest.raises(ValueError, match=message):
                 study.amend(other, "why not")
@@ -177,7 +183,26 @@ def test_described_stretches_are_replayed_and_others_open_them_without_a_method(
         assert other.spec == study.spec
         with pytest.raises(ValueError, match="an amendment must change something"):
             study.amend(changed.replace('type = "revenue"', 'type = "revenue"\ncost = [0.5, 0.25] # the same'), "again")
-        assert run(study, 7).verify() == (15, 6, 0)
+        assert run(study, 7).verify() == (15, 6, 0, ())
+
+
+def test_why_a_stretch_is_not_replayed_is_said(path, monkeypatch):
+    spec = SPEC.replace('"safe_apda"', '"repeated_gradient"')
+    made = creation._made
+    with pf.Study.create(path, "eu", describe(spec).method, seed=3, spec=spec) as study:
+        run(study, 2)
+        study.amend(spec.replace("bound = 4.0", "bound = 3.0"), "a cap")
+
+        def gone(basis):
+            if basis.number == 0:
+                raise OSError("past.csv is gone\nfrom the folder")
+            return made(basis)
+
+        monkeypatch.setattr(creation, "_made", gone)
+        replay = run(study, 3).verify()
+    assert replay.unreplayed == 4
+    said = "the description no longer stands for the same method (OSError): past.csv is gone; from the folder"
+    assert replay.because == (f"events 0 to 3: {said}",)
 
 
 def test_names_outlast_an_amendment_unless_a_description_gives_others(path):

@@ -107,8 +107,9 @@ def test_declined_with_bounds_the_next_proposals_meet_them(path, make):
             study.decline(proposal, "other words")
         with pytest.raises(AlreadyTold, match="cannot be approved, since it was declined by Ada: too dear"):
             study.approve(proposal)
-        with pytest.raises(StudyError, match="must be approved before it is reported"):
-            study.tell(proposal, answer(proposal))
+        for report in (study.tell, study.preview):
+            with pytest.raises(StudyError, match="must be approved before it is reported"):
+                report(proposal, answer(proposal))
         for _ in range(4):
             deployment = study.approve(study.ask())
             assert deployment.decisions[:, 0].max() <= 2.0
@@ -131,7 +132,7 @@ def test_declined_with_bounds_the_next_proposals_meet_them(path, make):
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ({"upper": {2: 1.0}}, "`upper` must name numbers of a decision by their places, 0 to 1, but got 2"),
+        ({"upper": {2: 1.0}}, "`upper` must say which number of a decision it is by its place, 0 to 1, but got 2"),
         ({"upper": {0: np.nan}}, "`upper` must hold numbers or inf, but got nan"),
         ({"lower": [1.0]}, r"`lower` must have shape \(2,\), but got \(1,\)"),
         ({"lower": {0: 2.0}, "upper": {0: 1.0}}, "`lower < upper` must hold"),
@@ -145,6 +146,27 @@ def test_bounds_that_leave_nothing_are_refused(path, bounds, message):
         with pytest.raises(ValueError, match=message):
             study.decline(proposal, "too dear", **bounds)
         assert stored(path) == before
+
+
+def test_bounds_may_be_given_by_name(path):
+    labels = pf.study.Labels.of(decisions=["milk", "café"])
+    method = pf.repeated_gradient(PROBLEM, start=[2.5, 1.0])
+    with pf.Study.create(path, "eu", method, approval=True, labels=labels) as study:
+        proposal = study.ask()
+        before = stored(path)
+        for bounds, message in (
+            (
+                {"bread": 1.0},
+                r"which number of a decision it is by name, milk, café, or by its place, 0 to 1, but got 'bread'",
+            ),
+            ({"milk": 1.0, 0: 2.0}, "must name each number once, but 'milk' and 0 are the same"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                study.decline(proposal, "too dear", upper=bounds)
+        assert stored(path) == before
+        study.decline(proposal, "too dear", upper={"milk": 2.0, 1: 3.0}, lower={"cafe\u0301": 0.5})
+        assert (study.limits.upper.tolist(), study.limits.lower.tolist()) == ([2.0, 3.0], [-np.inf, 0.5])
+        assert study.ask().decisions[0, 0] <= 2.0
 
 
 def test_a_method_that_draws_nothing_says_that_it_will_propose_the_same(path):

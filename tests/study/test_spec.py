@@ -115,6 +115,11 @@ reservoir = 2.5
             "upper = [4.0, -1.0]",
             "decisions.upper: must be at least lower = [0.0, 0.0], but got [4.0, -1.0]",
         ),
+        (
+            "lower = [0.0, 0.0]",
+            "lower = [[], [0]]",
+            "decisions.lower: must be a number, -inf or a list of them, but got",
+        ),
         ("bound = 4.0", "bound = -1.0", "constraints: a decision in the set with g(θ) <= 0 must exist"),
         (
             "coefficients = [1.0, 1.0]",

@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,15 +122,18 @@ def decline(
     name: Named = None,
     upper: Annotated[
         list[str] | None,
-        typer.Option(help='A bound for all proposals to come, such as "0=5": number 0 at most 5; "0=inf" lifts it.'),
+        typer.Option(
+            help='A bound for all proposals to come, such as "milk=5", or "0=5" for the first number; "milk=inf" lifts it.'
+        ),
     ] = None,
-    lower: Annotated[list[str] | None, typer.Option(help='The same from below, such as "0=2".')] = None,
+    lower: Annotated[list[str] | None, typer.Option(help='The same from below, such as "milk=2".')] = None,
     by: By = None,
     allow_code: AllowCode = False,
 ) -> None:
     """Decline a proposal; the next `ask` proposes anew, within the bounds that are given."""
     with _opened(store, name, allow_code=allow_code) as study:
-        low, high = _bounds("--lower", lower), _bounds("--upper", upper)
+        names = study.labels.decisions or ()
+        low, high = _bounds("--lower", lower, names), _bounds("--upper", upper, names)
         with warnings.catch_warnings(record=True, action="always") as caught:
             study.decline(deployment, reason, lower=low, upper=high, by=by)
         typer.echo(f"proposal {deployment} declined; `ask` for the next one")
@@ -357,10 +360,9 @@ def verify(
         replay = study.verify()
         typer.echo(f"verified bit for bit; events: {replay.events}, reports: {replay.told}")
         if replay.unreplayed:
-            typer.echo(
-                f"{replay.unreplayed} of the events by their digests alone: the method of their time is not in the store, or "
-                "names code, which runs with --allow-code"
-            )
+            typer.echo(f"{replay.unreplayed} of the events by their digests alone")
+            for reason in replay.because:
+                typer.echo(f"  {reason}")
         typer.echo(f"digest: {study.digest}")
 
 
@@ -513,15 +515,17 @@ def _numbers(option: str, text: str) -> list[float]:
         raise ValueError(f'`{option}` must be numbers such as "3.50,4.49", but got {text!r}') from None
 
 
-def _bounds(option: str, texts: list[str] | None) -> dict[int, float] | None:
-    """Bounds by the place of the number that they hold for."""
-    bounds = {}
+def _bounds(option: str, texts: list[str] | None, names: Sequence[str]) -> dict[Any, float] | None:
+    """Bounds by the name of the number that they hold for, or its place."""
+    bounds: dict[Any, float] = {}
     for text in texts or ():
-        place, _, bound = text.partition("=")
+        key, _, bound = (part.strip() for part in text.rpartition("="))
         try:
-            bounds[int(place)] = float(bound)
+            bounds[int(key) if key.isdecimal() and key not in names else key] = float(bound)
         except ValueError:
-            raise ValueError(f'`{option}` must be a place and a bound, such as "0=5", but got {text!r}') from None
+            raise ValueError(
+                f'`{option}` must be a name or a place and a bound, such as "milk=5" or "0=5", but got {text!r}'
+            ) from None
     return bounds or None
 
 

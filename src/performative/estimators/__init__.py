@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from performative.estimators.effects import KnownEffect, PairedLeastSquares
     from performative.estimators.frozen import FrozenData, FrozenPopulation
     from performative.estimators.location import LocationBelief, LocationEstimator
-    from performative.estimators.moments import JointMoments
+    from performative.estimators.moments import JointMoments, SquaredWeights
     from performative.estimators.protocol import EffectEstimator, GradientEstimator
     from performative.estimators.regression import LeastSquares, Regression
     from performative.estimators.scores import PerformativeGradient, ScoreEstimate
@@ -30,6 +30,7 @@ __all__ = [
     "PerformativeGradient",
     "Regression",
     "ScoreEstimate",
+    "SquaredWeights",
     "TwoPointEstimate",
 ]
 
@@ -49,6 +50,7 @@ _HOMES = {
     "PerformativeGradient": "scores",
     "Regression": "regression",
     "ScoreEstimate": "scores",
+    "SquaredWeights": "moments",
     "TwoPointEstimate": "zeroth_order",
 }
 

@@ -9,6 +9,9 @@ deployment's samples have in common beyond their decision, and Σ the covariance
 over what the deployments leave plausible. What samples have in common may be shaped unlike their noise, such as a good week for
 all products: as far as there is any, errors have the covariance that the means of deployments show. So a prediction rests on the
 deployments near it where the world is curved, and on all of them where it is straight; far from all of them it is unsure.
+
+Where old deployments fade, the likelihood of each counts by its weight w_j. With p_j = 1/(1/n_j + ν), prior precisions Λ and
+P = Λ + Σ w_j p_j f_j f_jᵀ, errors of the coefficients then have the covariance P⁻¹(Λ + Σ w_j² p_j f_j f_jᵀ)P⁻¹, and not P⁻¹.
 """
 
 from __future__ import annotations
@@ -53,12 +56,14 @@ RESIDUALS = 500
 class Deployed(NamedTuple):
     """Deployments: decisions (n, d), means (n, k) of `counts` (n,) samples, and the scatter (k, k) of samples around their means.
 
-    `degrees` are the degrees of freedom of that scatter; `rows` (m, d + k) are the last samples beside their decisions.
+    `weights` (n,) are what fading has left of each, 1 where nothing has faded. `degrees` are the degrees of freedom of that
+    scatter; `rows` (m, d + k) are the last samples beside their decisions.
     """
 
     decisions: Floats
     means: Floats
     counts: Floats
+    weights: Floats
     scatter: Floats
     degrees: float
     rows: Floats
@@ -66,17 +71,17 @@ class Deployed(NamedTuple):
 
 @pytree()
 class Curved:
-    """What is learned: `coefficients` (p, k) of the features, their `inverse` information (p, p) and the `noise` Σ (k, k).
+    """What is learned: `coefficients` (p, k) of the features and the `noise` Σ (k, k).
 
-    Errors of the coefficients have the covariance `inverse` across features and `between` (k, k) across data. `curvature` is the
-    standard deviation of C in multiples of the size of the data, and `shared` is ν in multiples of the variance of the largest
-    deployment's mean. `low` and `high` are the least and the greatest of the decisions.
+    Errors of the coefficients have the covariance `spread` (p, p) across features and `between` (k, k) across data. `curvature`
+    is the standard deviation of C in multiples of the size of the data, and `shared` is ν in multiples of the variance of the
+    largest deployment's mean. `low` and `high` are the least and the greatest of the decisions.
     """
 
     center: Array
     widths: Array
     coefficients: Array
-    inverse: Array
+    spread: Array
     noise: Array
     between: Array
     rest: Array
@@ -161,7 +166,7 @@ class CurvedRisk:
 
     def _spread(self, along: Array) -> Array:
         """The variance that the coefficients' is responsible for."""
-        return jnp.sum(along * (self.world.inverse @ along @ self.world.between))
+        return jnp.sum(along * (self.world.spread @ along @ self.world.between))
 
     def _shape(self, parts: list[tuple[Array, float]]) -> Array:
         """The variance that comes from having seen finitely many samples of the noise, beyond their mean."""
@@ -185,26 +190,28 @@ def bends(u: Array | Floats) -> Array | Floats:
 
 def fit(deployed: Deployed, ranges: Floats) -> Curved:
     """What deployments teach; `ranges` (d,) is the width of Θ in each coordinate, infinite where it has none."""
-    x, y, counts, scatter, degrees, rows = deployed
+    x, y, counts, kept, scatter, degrees, rows = deployed
     (n, d), k = x.shape, y.shape[1]
     low, high = x.min(axis=0), x.max(axis=0)
     widths = _widths(high - low, ranges, x)
-    share = counts / counts.sum()
+    left = float(kept.sum())  # how many deployments, and
+    total = float((kept * counts).sum())  # how many samples fading has left
+    share = kept * counts / total
     center = share @ x
     u = (x - center) / widths
     features = np.concatenate([np.ones((n, 1)), u, bends(u)], axis=1)
     size = share @ y**2 + np.diag(scatter) / counts.sum()
-    noise = np.diag(scatter) / degrees if degrees >= 10 else _left(features[:, : d + 1], y, counts)
+    noise = np.diag(scatter) / degrees if degrees >= 10 else _left(features[:, : d + 1], y, counts, kept)
     ratio = float(np.exp(np.mean(np.log(np.maximum(size, 1e-300) / np.maximum(noise, 1e-6 * size + 1e-300)))))
     most = float(np.max(counts))
     shared = SHARED / most if degrees >= 10 else np.zeros(1)
     weights = np.where(shared == 0.0, 1.0, 1.0 / max(1, len(shared) - 1))
 
     linear = np.concatenate([[1e-12], np.full(d, 1 / (STEEPEST**2 * ratio))])
-    freedom, dust = degrees + n - 1.0, 1e-12 * size
+    freedom, dust = degrees + left - 1.0, 1e-12 * size
     few = freedom <= 2 * k  # then data are taken one by one
     bendings = CURVATURES**2 * ratio
-    normals = [_Normal.of(features, y, counts, common, linear) for common in shared]
+    normals = [_Normal.of(features, y, counts, kept, common, linear) for common in shared]
     for _ in range(FARTHEST):
         fits = np.array([one.likelihoods(1.0 / bendings, scatter, freedom, dust, few) for one in normals]).T
         if np.max(fits[-1]) < np.max(fits):
@@ -213,10 +220,11 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
     plausible = np.exp(fits - fits.max()) * weights
     plausible /= plausible.sum()
     bend, common = float(bendings @ plausible.sum(axis=1)), float(plausible.sum(axis=0) @ shared)
-    coefficients, inverse, covariance, of_means = _posterior(
+    coefficients, spread, covariance, of_means = _posterior(
         features,
         y,
         1.0 / (1.0 / counts + common),
+        kept,
         np.concatenate([linear, np.full(features.shape[1] - d - 1, 1 / bend)]),
         (scatter, freedom, dust),
     )
@@ -229,12 +237,12 @@ def fit(deployed: Deployed, ranges: Floats) -> Curved:
         center=as_field(center),
         widths=as_field(widths),
         coefficients=as_field(coefficients),
-        inverse=as_field(inverse),
+        spread=as_field(spread),
         noise=as_field(covariance),
         between=as_field(covariance + together * (of_means - covariance)),
         rest=as_field(rest),
-        count=as_field(counts.sum()),
-        quantile=as_field(np.asarray(t_quantile(max((1.0 - together) * degrees + n - d - 1.0, 1.0)))),
+        count=as_field(np.asarray(total**2 / (kept**2 * counts).sum())),
+        quantile=as_field(np.asarray(t_quantile(max((1.0 - together) * degrees + left - d - 1.0, 1.0)))),
         curvature=as_field(np.asarray(math.sqrt(bend / ratio))),
         shared=as_field(np.asarray(common * most)),
         low=as_field(low),
@@ -255,9 +263,9 @@ class _Normal(NamedTuple):
     volume: float
 
     @staticmethod
-    def of(features: Floats, y: Floats, counts: Floats, common: float, linear: Floats) -> _Normal:
+    def of(features: Floats, y: Floats, counts: Floats, kept: Floats, common: float, linear: Floats) -> _Normal:
         precision = 1.0 / (1.0 / counts + common)
-        root = np.sqrt(precision)[:, None]
+        root = np.sqrt(kept * precision)[:, None]
         weighted, data = root * features, root * y
         gram, cross, p = weighted.T @ weighted, weighted.T @ data, len(linear)
         factor = np.linalg.cholesky(gram[:p, :p] + np.diag(linear))
@@ -265,7 +273,7 @@ class _Normal(NamedTuple):
         across, line = half @ gram[:p, p:], half @ cross[:p]
         values, axes = np.linalg.eigh(gram[p:, p:] - across.T @ across)
         along = axes.T @ (cross[p:] - across.T @ line)
-        volume = np.sum(np.log(linear)) + np.sum(np.log(precision)) - 2.0 * np.sum(np.log(np.diag(factor)))
+        volume = np.sum(np.log(linear)) + np.sum(kept * np.log(precision)) - 2.0 * np.sum(np.log(np.diag(factor)))
         return _Normal(data.T @ data - line.T @ line, np.maximum(values, 0.0), along, float(volume))
 
     def likelihoods(self, priors: Floats, scatter: Floats, freedom: float, dust: Floats, few: bool) -> list[float]:
@@ -284,10 +292,16 @@ class _Normal(NamedTuple):
 
 
 def _posterior(
-    features: Floats, y: Floats, precision: Floats, prior: Floats, noise: tuple[Floats, float, Floats]
+    features: Floats,
+    y: Floats,
+    precision: Floats,
+    kept: Floats,
+    prior: Floats,
+    noise: tuple[Floats, float, Floats],
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """The coefficients, their inverse information, and the covariances of the noise and of deployments' means."""
+    """The coefficients, their covariance over that of the noise, and the covariances of the noise and of deployments' means."""
     scatter, freedom, dust = noise
+    precision = kept * precision
     weighted = features * precision[:, None]
     half = np.linalg.inv(np.linalg.cholesky(features.T @ weighted + np.diag(prior)))
     inverse = half.T @ half
@@ -296,8 +310,11 @@ def _posterior(
     of_means = (precision[:, None] * left).T @ left
     total = scatter + of_means + (prior[:, None] * coefficients).T @ coefficients
     covariance = (total + np.diag(np.maximum(dust * freedom, 1e-100))) / freedom
-    learned = np.sum((features @ inverse) * weighted)
-    return coefficients, inverse, covariance, (of_means + FEW * covariance) / (max(len(y) - learned, 0.0) + FEW)
+    squared = kept[:, None] * weighted
+    learned = np.sum((features @ inverse) * squared)
+    of_means = (of_means + FEW * covariance) / (max(float(kept.sum()) - learned, 0.0) + FEW)
+    spread = inverse if np.all(kept == 1.0) else inverse @ (np.diag(prior) + features.T @ squared) @ inverse
+    return coefficients, spread, covariance, of_means
 
 
 def _widths(spread: Floats, ranges: Floats, x: Floats) -> Floats:
@@ -309,11 +326,11 @@ def _widths(spread: Floats, ranges: Floats, x: Floats) -> Floats:
     return unit * min(1.0, SEEN * seen) if seen > 0 else unit
 
 
-def _left(features: Floats, y: Floats, counts: Floats) -> Floats:
+def _left(features: Floats, y: Floats, counts: Floats, kept: Floats) -> Floats:
     """The variance (k,) of one sample around a line."""
-    root = np.sqrt(counts)[:, None]
+    root = np.sqrt(kept * counts)[:, None]
     fitted = features @ np.linalg.lstsq(root * features, root * y, rcond=None)[0]
-    return np.sum((root * (y - fitted)) ** 2, axis=0) / max(len(y) - features.shape[1], 1)
+    return np.sum((root * (y - fitted)) ** 2, axis=0) / max(float(kept.sum()) - features.shape[1], 1.0)
 
 
 def _products(u: Array | Floats, power: int) -> Array | Floats:

@@ -79,3 +79,52 @@ class JointMoments:
     def residuals(self, decisions: Numbers, samples: Numbers, effect: Numbers) -> Numbers:
         """What z̄ + A(x − x̄) leaves of samples (n, k) observed at decisions (n, d)."""
         return (samples - self.data) - (decisions - self.decision) @ effect.T
+
+
+@pytree()
+class SquaredWeights:
+    """Moments of decisions by the squares of their samples' weights w, where old samples have faded: for standard errors.
+
+    With noise of variance σ² at all ages, weighted least squares has the covariance σ² S⁻¹ (Σ w² (x − x̄)(x − x̄)ᵀ) S⁻¹, since
+    S = Σ w (x − x̄)(x − x̄)ᵀ: it would be σ² S⁻¹ if a sample of weight w had noise of variance σ²/w. `count` is Σ w²; `decision`
+    and `scatter` are the mean of the decisions by w² and their scatter around it.
+
+    >>> import numpy as np
+    >>> import performative as pf
+    >>> squared = pf.estimators.SquaredWeights.of(np.array([[0.0], [2.0]]), np.array([0.5, 1.0]))
+    >>> float(squared.count), squared.around(np.array([1.0])).round(9).tolist()
+    (1.25, [[1.25]])
+    """
+
+    count: Array
+    decision: Array
+    scatter: Array
+
+    @staticmethod
+    def at(decision: Array, n: Array | float) -> SquaredWeights:
+        """Of n samples at one decision, none of which has faded."""
+        d = decision.shape[0]
+        return SquaredWeights(jnp.asarray(n, jnp.float64), decision + jnp.zeros(d), jnp.zeros((d, d)))
+
+    @staticmethod
+    def of(decisions: Floats, weights: Floats) -> SquaredWeights:
+        """Of samples with these weights (n,) at decisions (n, d)."""
+        squares = weights**2
+        center = squares @ decisions / squares.sum()
+        apart = decisions - center
+        return SquaredWeights(squares.sum(), center, (squares[:, None] * apart).T @ apart)
+
+    def with_samples(self, decision: Array, n: Array | float) -> SquaredWeights:
+        """With n more samples at a decision."""
+        total, apart = self.count + n, decision - self.decision
+        scatter = self.scatter + jnp.tensordot(self.count * n / total * apart, apart, 0)
+        return SquaredWeights(total, self.decision + apart * (n / total), scatter)
+
+    def faded(self, share: Array | float) -> SquaredWeights:
+        """With a share of all weights."""
+        return SquaredWeights(share**2 * self.count, self.decision, share**2 * self.scatter)
+
+    def around(self, center: Array | Floats) -> Array:
+        """Σ w² (x − c)(x − c)ᵀ (d, d)."""
+        apart = self.decision - center
+        return self.scatter + self.count * apart[:, None] * apart

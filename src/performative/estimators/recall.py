@@ -23,7 +23,8 @@ def recalled(learner: LeastSquares, belief: Regression, past: Past) -> Regressio
         return learner.recall(belief, decision, mean[None], count), None
 
     moments = changed(belief.moments, count=counts[0])
-    first = changed(belief, moments=moments, degrees=jnp.zeros(()), reservoir=None)
+    squared = None if belief.squared is None else changed(belief.squared, count=counts[0])
+    first = changed(belief, moments=moments, squared=squared, degrees=jnp.zeros(()), reservoir=None)
     after, _ = lax.scan(recall, first, (decisions[1:], means[1:], counts[1:]))
     share = after.count / jnp.sum(counts)  # below 1 where old data fade
     scatter = share * jnp.asarray(past.scatter)

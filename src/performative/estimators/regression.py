@@ -30,7 +30,7 @@ from performative.estimators.fitting import (
 )
 from performative.estimators.groups import Groups
 from performative.estimators.known import Numbers, Rows
-from performative.estimators.moments import JointMoments
+from performative.estimators.moments import JointMoments, SquaredWeights
 from performative.estimators.protocol import Unobserved
 from performative.numerics import cholesky
 from performative.numerics.arrays import Floats, as_field
@@ -51,6 +51,7 @@ class Regression:
     has `degrees` of freedom. `effect`, `covariance` (k, k) of what it leaves unexplained and `noise` (k,), the variances of that
     which is noise, are those of the last fit. `reservoir` holds deployments (m, d + k), for losses that are not quadratic in the
     data, in the first `filled` of its rows. With `groups`, all but the reservoir are about lifted data, of which there are 2k.
+    Where samples have weights, `squared` are the moments by the squares of these.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -75,6 +76,7 @@ class Regression:
     reservoir: Array | None
     filled: Array
     groups: Groups | None
+    squared: SquaredWeights | None
     key: Array
 
     @property
@@ -122,7 +124,10 @@ class Regression:
         d, k = decisions.shape[1], samples.shape[1]
         share = weights / weights.sum()
         count = 1.0 / float(np.sum(share**2))
-        moments = JointMoments.of(decisions, samples, count * share)
+        moments, squared = (
+            JointMoments.of(decisions, samples, count * share),
+            SquaredWeights.of(decisions, count * share),
+        )
         largest = np.max(decisions**2, axis=0)
         effect = moments.effect(1e-9 * np.maximum(np.diag(moments.scatter), 1e-9 * np.where(largest > 0, largest, 1.0)))
         apart, left = samples - moments.data, moments.residuals(decisions, samples, effect)
@@ -145,6 +150,7 @@ class Regression:
             reservoir=kept,
             filled=as_field(np.asarray(float(filled))),
             groups=None,
+            squared=None if np.all(weights == weights[0]) else jax.tree.map(as_field, squared),
             key=new_key(0),
         )
 
@@ -233,6 +239,7 @@ class LeastSquares:
             reservoir=reservoir.first_rows(belief.key, rows, self.reservoir) if with_reservoir else None,
             filled=jnp.asarray(min(n, self.reservoir), jnp.float64),
             groups=groups,
+            squared=None if self.memory is None else SquaredWeights.at(decision, n),
             key=belief.key,
         )
         return first if groups is None else changed(first, effect=self._expected(first))
@@ -276,6 +283,7 @@ class LeastSquares:
             within=within,
             deployments=belief.deployments + 1.0,
             degrees=belief.degrees + (rows - 1.0),
+            squared=None if belief.squared is None else belief.squared.with_samples(decision, n),
         )
 
     def fading(self, belief: Regression) -> Array | float:
@@ -428,6 +436,7 @@ def faded(belief: Regression, share: Array | float) -> Regression:
         within=share * belief.within,
         deployments=share * belief.deployments,
         degrees=share * belief.degrees,
+        squared=None if belief.squared is None else belief.squared.faded(share),
         key=jax.random.fold_in(belief.key, 0),
     )
 

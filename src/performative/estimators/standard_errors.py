@@ -45,7 +45,7 @@ def confidence(
 
     The noise of the data is assumed to have the same covariance at every decision, as in a location family. How it makes the
     average loss fluctuate is measured on `draws` draws of a Gaussian of that covariance, or on the reservoir. No
-    prior is used.
+    prior is used. Where old samples fade, errors are those of a world that stays: see `SquaredWeights`.
     """
     d = belief.decision.shape[0]
     if belief.freedom <= d + 2:
@@ -70,10 +70,15 @@ def errors_of_line(belief: Regression) -> tuple[Floats, Floats]:
     half = np.linalg.inv(np.linalg.cholesky(normal)) * reach[:, None, :]
     covariance = np.swapaxes(half, 1, 2) @ half
     effect = np.sum(covariance * (moments.cross / noise)[:, None, :], axis=2)
+    inverse, learned = covariance[0] / noise[0], 1.0 + len(scatter)
+    if belief.squared is not None:
+        squared = jax.tree.map(np.asarray, belief.squared)
+        inverse = inverse - inverse @ (moments.scatter - squared.around(moments.decision)) @ inverse
+        learned = learned * float(squared.count / moments.count)
     explained = effect @ moments.cross.T
     left = np.diag(spread - explained - explained.T + effect @ moments.scatter @ effect.T)
-    freedom = np.maximum(belief.degrees + belief.deployments - 1.0 - len(scatter), 1.0)
-    return effect, np.sqrt(np.outer(np.maximum(left, 0.0) / freedom, np.diag(covariance[0]) / noise[0]))
+    freedom = np.maximum(belief.degrees + belief.deployments - learned, 1.0)
+    return effect, np.sqrt(np.outer(np.maximum(left, 0.0) / freedom, np.maximum(np.diag(inverse), 0.0)))
 
 
 @Program
@@ -96,6 +101,8 @@ def _estimated(
 
     at_decision, at_reference = (prediction.losses(belief, theta, draws) for theta in (decision, reference))
     count, filled = belief.count, jnp.ones(at_decision.shape, bool)
+    if belief.squared is not None:
+        count = count**2 / belief.squared.count
     if belief.reservoir is not None:
         count, filled = belief.filled, jnp.arange(len(belief.reservoir)) < belief.filled
     results: list[Array] = []
@@ -113,12 +120,20 @@ class _Errors(NamedTuple):
 
     @staticmethod
     def of(learner: LeastSquares, fit: Fit) -> _Errors:
-        noise, known = noise_covariance(fit), fit.known
+        noise, known, squared = noise_covariance(fit), fit.known, fit.regression.squared
         if isinstance(known, Rows):
-            return _Errors(noise, known.covariance[0] / known.noise[0])
+            inverse = known.covariance[0] / known.noise[0]
+            if squared is not None:  # P⁻¹ − P⁻¹(S − M)P⁻¹ = P⁻¹(P − S + M)P⁻¹: what was never explored has a huge error
+                moments = fit.regression.moments
+                inverse = inverse - inverse @ (moments.scatter - squared.around(moments.decision)) @ inverse
+            return _Errors(noise, inverse)
+        # What unmoved data explain of the decisions, by chance, is left in the scatter where samples have weights.
+        scatter = (
+            learner.cleaned(fit.regression).scatter if squared is None else squared.around(fit.regression.decision)
+        )
         scaled, rows = known.tensor / known.noise[:, None, None], np.asarray(known.moved)
         mixed = jnp.tensordot(noise[rows][:, rows], scaled, 1)
-        middle = jnp.tensordot(mixed @ learner.cleaned(fit.regression).scatter, scaled, ((0, 2), (0, 2)))
+        middle = jnp.tensordot(mixed @ scatter, scaled, ((0, 2), (0, 2)))
         return _Errors(None, known.covariance @ middle @ known.covariance)
 
     def variance(self, slope: Array) -> Array:
@@ -131,7 +146,7 @@ class _Errors(NamedTuple):
         """The standard error of each number."""
         if self.noise is None:
             return jnp.sqrt(jnp.diag(self.inverse)).reshape(effect.shape)
-        return jnp.sqrt(jnp.outer(jnp.diag(self.noise), jnp.diag(self.inverse)))
+        return jnp.sqrt(jnp.outer(jnp.diag(self.noise), jnp.maximum(jnp.diag(self.inverse), 0.0)))
 
 
 def noise_covariance(fit: Fit) -> Array:
@@ -141,4 +156,8 @@ def noise_covariance(fit: Fit) -> Array:
     """
     belief = fit.regression
     left = fit.left + jnp.diag(jnp.maximum(-jnp.diag(fit.left), 0.0))  # rounding
-    return left / jnp.maximum(belief.freedom - 1.0 - belief.decision.shape[0], 1.0)
+    if belief.squared is None:
+        return left / jnp.maximum(belief.freedom - 1.0 - belief.decision.shape[0], 1.0)
+    # Of Σ w ε², each of the 1 + d numbers explains Σ w²/Σ w on average.
+    learned = (1.0 + belief.decision.shape[0]) * belief.squared.count / belief.count
+    return left / jnp.maximum(belief.freedom - learned, 1.0)

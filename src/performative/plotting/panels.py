@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-DEPLOYED, TRIED, GUESS, START = "#0072B2", "#D55E00", "0.55", "0.25"
+DEPLOYED, OFF, GUESS, START = "#0072B2", "#D55E00", "0.55", "0.25"
 NORMAL = 1.959963984540054
 """Standard errors on each side of a 95% interval."""
 MOST_POINTS = 2000
 """How many deployments are drawn, spread evenly."""
 MOST_LIMITS = 6
 """How many limits are drawn, those with the least room."""
-TRYING = 1e-3
-"""A number that was to be farther from the best guess than this share of its range was deployed to try something out."""
+AWAY = 0.01
+"""A number that was to be farther from the best guess than this share of its range is drawn as off it."""
 
 
 class Course(NamedTuple):
@@ -36,7 +36,7 @@ class Course(NamedTuple):
     when: NDArray[np.int64]
     decision: Floats
     deployed: Floats
-    tried: NDArray[np.bool_]
+    off: NDArray[np.bool_]
     value: Floats
     error: Floats
     level: Floats
@@ -65,8 +65,8 @@ class Course(NamedTuple):
         decision, deployed, proposed = (past[name].values for name in ("decision", "deployed", "proposed"))
         away = np.abs(proposed[:, : proposed.shape[1]] - decision[:, None])
         reach = np.ptp(np.concatenate([decision, proposed.reshape(-1, d)]), axis=0) if n else np.zeros(d)
-        tried = np.nan_to_num(away) > TRYING * np.maximum(np.nan_to_num(reach), 1e-12)
-        tried = np.concatenate([tried, np.zeros((n, max(0, b - tried.shape[1]), d), bool)], axis=1)[:, :b]
+        off = np.nan_to_num(away) > AWAY * np.maximum(np.nan_to_num(reach), 1e-12)
+        off = np.concatenate([off, np.zeros((n, max(0, b - off.shape[1]), d), bool)], axis=1)[:, :b]
         value, error = outcome.sign * past["loss"].values, past["loss_error"].values
         level, level_error = _levels(past, outcome.sign)
         there = np.isfinite(value)
@@ -87,7 +87,7 @@ class Course(NamedTuple):
             when=np.arange(1, n + 1),
             decision=decision,
             deployed=deployed,
-            tried=tried,
+            off=off,
             value=value,
             error=error,
             level=level,
@@ -132,10 +132,10 @@ def _levels(past: xr.Dataset, sign: int) -> tuple[Floats, Floats]:
         return level, level_error
     start = past["decision"].values[0]
     at_start = np.all(past["deployed"].values == start, axis=2) & np.isfinite(loss)
-    basis = past["basis"].values
-    for one in np.unique(basis):
-        then = basis == one
-        known = past.attrs.get("start_risk") if one == basis[-1] else None
+    since = past["loss_since"].values
+    for one in np.unique(since):
+        then = since == one
+        known = past.attrs.get("start_risk") if one == since[-1] else None
         if known is not None:
             level[then] = known
             level_error[then] = (past.attrs["start_high"] - past.attrs["start_low"]) / (2.0 * NORMAL)
@@ -152,11 +152,11 @@ def product(axes: Axes, course: Course, place: int) -> None:
     x, size = course.when[some], _size(len(some), len(course.names))
     axes.plot(x, course.decision[some, place], color=GUESS, linewidth=0.9, zorder=1)
     for arm in range(course.deployed.shape[1]):
-        values, tried = course.deployed[some, arm, place], course.tried[some, arm, place]
+        values, off = course.deployed[some, arm, place], course.off[some, arm, place]
         if course.deployed.shape[1] == 1:
             axes.plot(x, values, color=DEPLOYED, linewidth=0.6, alpha=0.5, drawstyle="steps-mid", zorder=2)
-        axes.plot(x[~tried], values[~tried], "o", color=DEPLOYED, markersize=size, markeredgewidth=0, zorder=3)
-        axes.plot(x[tried], values[tried], "D", color=TRIED, markersize=size, markeredgewidth=0, zorder=4)
+        axes.plot(x[~off], values[~off], "o", color=DEPLOYED, markersize=size, markeredgewidth=0, zorder=3)
+        axes.plot(x[off], values[off], "D", color=OFF, markersize=size, markeredgewidth=0, zorder=4)
     if len(some):
         axes.axhline(course.decision[0, place], color=START, linewidth=1.0, linestyle=(0, (4, 2)), zorder=0)
     unit = course.units[place]

@@ -58,7 +58,7 @@ _FIGURES: tuple[tuple[Callable[[xr.Dataset], Figure], set[str], set[str]], ...] 
     (
         study_figure,
         {"deployment"},
-        {"decision", "proposed", "deployed", "slack", "loss", "loss_error", "samples", "basis"},
+        {"decision", "proposed", "deployed", "slack", "loss", "loss_error", "samples", "basis", "loss_since"},
     ),
     (
         lambda dataset: comparison_figure({str(dataset.attrs.get("problem", "")): dataset}),

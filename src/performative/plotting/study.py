@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from performative.plotting import panels
-from performative.plotting.panels import DEPLOYED, GUESS, START, TRIED, Course
+from performative.plotting.panels import DEPLOYED, GUESS, OFF, START, Course
 from performative.wording import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,15 @@ def _legend() -> list[object]:
 
     return [
         Line2D([], [], color=DEPLOYED, marker="o", markersize=4, linewidth=0.8, label="deployed"),
-        Line2D([], [], color=TRIED, marker="D", markersize=4, linewidth=0, label="deployed to try something out"),
+        Line2D(
+            [],
+            [],
+            color=OFF,
+            marker="D",
+            markersize=4,
+            linewidth=0,
+            label="off the best guess: tried out, or held by a limit",
+        ),
         Line2D([], [], color=GUESS, linewidth=0.9, label="best guess"),
         Line2D([], [], color=START, linewidth=1.0, linestyle=(0, (4, 2)), label="start"),
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from performative import __version__
+from performative.errors import SpecError
 from performative.methods.protocol import Method, require_method
 from performative.numerics.arrays import Floats
 from performative.numerics.precision import in_float64
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 40
 """How many differences are listed at most."""
+_START = "method.start: must"
+_MOVE = (
+    "; what was deployed and learned stays, but gains and the budget are counted from this start from now on, so put one there "
+    "that may be deployed under the new constraints"
+)
 
 
 class Amendment(NamedTuple):
@@ -94,7 +100,10 @@ def given(
     if not isinstance(other, str):
         require_method("other", other)
         return Given(other, None, None, log.current.approval if approval is None else approval, log.current.labels)
-    described = describe(other, folder or ".")
+    try:
+        described = describe(other, folder or ".")
+    except SpecError as error:
+        raise SpecError([f"{line}{_MOVE if line.startswith(_START) else ''}" for line in error.lines]) from error
     if described.name != name:
         raise ValueError(f"`name` must be that of the study, {name!r}, but the description has {described.name!r}")
     if described.seed != log.created.seed:

@@ -119,7 +119,7 @@ class Recent:
         return np.repeat(decisions, sizes, axis=0), np.concatenate(samples), np.repeat(weights, sizes)
 
     def deployed(self, memory: float | None) -> Deployed:
-        """The deployments, the first of the study among them; what has faded counts as fewer samples."""
+        """The deployments, the first of the study among them; with a `memory`, old ones fade."""
         parts = [*([] if self._first is None else [self._first]), *self._parts]
         numbers, decisions, samples = zip(*parts, strict=True)
         sizes = [len(z) for z in samples]
@@ -129,7 +129,8 @@ class Recent:
         return Deployed(
             decisions=np.array(decisions),
             means=means,
-            counts=np.array(sizes) * self._faded(numbers, sizes, memory),
+            counts=np.array(sizes, np.float64),
+            weights=self._faded(numbers, sizes, memory),
             scatter=apart.T @ apart,
             degrees=float(sum(sizes) - len(sizes)),
             rows=np.concatenate(rows)[-RESERVOIR:],
@@ -394,13 +395,14 @@ def _misfit(learned: Learned, deployed: Deployed) -> float:
     It is 1 unless an F-test at 5% says that it is not.
     """
     learner, _, regression = learned
-    n, k = deployed.means.shape
-    freedom = n - 1.0 - regression.effect.size / k
+    (n, k), kept = deployed.means.shape, deployed.weights
+    share = float(np.sum(kept**2) / kept.sum())  # of Σ w ε², each number explains so much on average
+    freedom = float(kept.sum()) - share - share * (regression.effect.size / k)
     within = np.diag(deployed.scatter) / max(deployed.degrees, 1.0)
     if freedom < 1.0 or deployed.degrees < 1.0 or not np.any(within > 0):
         return 1.0
     steps = deployed.decisions - np.asarray(regression.decision)
     line = np.asarray(regression.data) + np.asarray(_shifts(learner, regression.effect, _padded(steps)))[:n]
-    between = deployed.counts @ (deployed.means - line) ** 2 / freedom
+    between = (kept * deployed.counts) @ (deployed.means - line) ** 2 / freedom
     ratio = float(np.mean(between[within > 0] / within[within > 0]))
-    return ratio if beyond_f(freedom, deployed.degrees, ratio) < 0.05 else 1.0
+    return ratio if beyond_f(freedom / share, deployed.degrees, ratio) < 0.05 else 1.0

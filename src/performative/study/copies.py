@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from performative.errors import StudyError
-from performative.study import file
+from performative.study import file, mark
 from performative.study.store import Store
 
 
@@ -18,7 +18,7 @@ def copy(path: str | os.PathLike[str], to: str | os.PathLike[str]) -> list[str]:
     Other processes may write meanwhile: the copy is what the file held at one moment. Every record of it is verified.
     """
     path, to = Path(path).absolute(), Path(to).absolute()
-    Store.names(path)  # refuses what must not be copied
+    held = Store.names(path)  # refuses what must not be copied
     if not to.parent.is_dir():
         raise StudyError(f"the directory of {to} does not exist")
     beside = [Path(f"{to}{ending}") for ending in ("", "-wal", "-shm", "-journal")]
@@ -31,6 +31,8 @@ def copy(path: str | os.PathLike[str], to: str | os.PathLike[str]) -> list[str]:
             with file.failures(path), contextlib.closing(file.connected(path, "ro")) as source:
                 source.backup(copied)
             copied.execute("SELECT count(*) FROM sqlite_master").fetchone()  # so that it tidies up when it is closed
+            if held:
+                mark.remove(copied)
             names = Store.names(to)
             for name in names:
                 with contextlib.closing(Store.open(to, name, readonly=True)) as store:

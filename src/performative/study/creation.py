@@ -111,15 +111,18 @@ def described(log: Log, name: str, allow_code: bool) -> Method:
 
 
 @in_float64
-def described_before(basis: Basis, allow_code: bool) -> Method | None:
-    """The method of an earlier stretch of the log, if its description may and can be followed and stands for the same."""
-    if basis.spec is None or (functions_named(basis.spec) and not allow_code):
-        return None
+def described_before(basis: Basis, allow_code: bool) -> Method | str:
+    """The method of an earlier stretch of the log, or why its description may not or cannot be followed."""
+    if basis.spec is None:
+        return "the method was given as an object, which is not in the file"
+    if not allow_code and (named := functions_named(basis.spec)):
+        return f"the description names {', '.join(named)}, code that runs with `allow_code=True` (--allow-code)"
     try:
         method = _made(basis)
         identity.require_same("", basis, None, as_node(method))
-    except (StudyError, ValueError, TypeError, ImportError, AttributeError, OSError):
-        return None  # `verify` says that this stretch was not replayed
+    except (StudyError, ValueError, TypeError, ImportError, AttributeError, OSError) as error:
+        said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+        return f"the description no longer stands for the same method ({type(error).__name__}): {said}"
     return method
 
 

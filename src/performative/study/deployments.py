@@ -86,13 +86,14 @@ class Told(NamedTuple):
 class Replay(NamedTuple):
     """What `verify` replayed: how many events, and how many reports among them count.
 
-    `unreplayed` events are verified by the chain of digests alone: they are of a time when the method was another one, which was
-    given as an object, or whose description cannot be followed any more.
+    `unreplayed` events are verified by the chain of digests alone, since they are of a time when the method was another one,
+    which cannot be made again: `because` says which they are, and why not.
 
     >>> print(Replay(events=4, told=1))
-    Replay(events=4, told=1, unreplayed=0)
+    Replay(events=4, told=1, unreplayed=0, because=())
     """
 
     events: int
     told: int
     unreplayed: int = 0
+    because: tuple[str, ...] = ()

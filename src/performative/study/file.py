@@ -31,6 +31,7 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
     connection = _connect(path, f"mode={mode}")
     if mode != "ro":
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the store gathers the log itself: see `mark`
         return connection
     try:
         connection.execute("SELECT count(*) FROM sqlite_master")
@@ -103,12 +104,6 @@ def require_studies(path: Path, connection: sqlite3.Connection) -> None:
         raise StudyError(f"{path} is not a file of studies, since it is empty; create a study with Study.create")
 
 
-def gather(connection: sqlite3.Connection) -> None:
-    """Move events from SQLite's log into the file itself. If that fails, they are still safe in the log."""
-    with contextlib.suppress(sqlite3.OperationalError):
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     """All of it or nothing."""
@@ -159,6 +154,14 @@ def identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def size(path: Path) -> int | None:
+    """How many bytes a file has; None if there is none."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return None
 
 
 def sync_directory(directory: Path) -> None:

@@ -87,7 +87,8 @@ MEANINGS = {
     "data": ("mean of the samples", "The mean of the samples that each deployed decision brought."),
     "loss": ("mean loss", "The mean loss of each deployed decision over its samples, by the loss of the time."),
     "loss_error": ("standard error of the mean loss", "From the spread of its samples; NaN if there is one."),
-    "basis": ("basis", "The number of the event that said what the loss was: 0, the creation, or an amendment."),
+    "basis": ("basis", "The number of the event that said what the method was: 0, the creation, or an amendment."),
+    "loss_since": ("loss since", "The number of the event since which the loss and the start are what they were then."),
 }
 """What each variable of a history is."""
 
@@ -139,8 +140,8 @@ class Column:
 class Reported:
     """The deployments that were reported, column by column: those of MEANINGS that are `kept`. It grows with the log.
 
-    `names_at` says which constraints there were before an event, and `method_at` which event said what the method was; numbers of
-    other constraints are NaN.
+    `names_at` says which constraints there were before an event, `method_at` which event said what the method was, and
+    `loss_since` since which one the loss is what it was; numbers of other constraints are NaN.
     """
 
     def __init__(
@@ -149,11 +150,13 @@ class Reported:
         constraint_names: list[str],
         names_at: Callable[[int], list[str]],
         method_at: Callable[[int], int],
+        loss_since: Callable[[int], int],
         kept: Iterable[str] = MEANINGS,
     ) -> None:
-        self.constraint_names, self._names_at, self._method_at = constraint_names, names_at, method_at
+        self.constraint_names, self._names_at = constraint_names, names_at
+        self._method_at, self._loss_since = method_at, loss_since
         self._dimension = dimension
-        whole = ("deployment", "t", "samples", "basis")
+        whole = ("deployment", "t", "samples", "basis", "loss_since")
         self.columns = {name: Column(np.int64 if name in whole else np.float64) for name in kept}
 
     def add(self, one: Round) -> None:
@@ -177,6 +180,7 @@ class Reported:
             if observed.loss_errors is None
             else observed.loss_errors.copy(),
             "basis": self._method_at(observed.number),
+            "loss_since": self._loss_since(observed.number),
         }
         for name, column in self.columns.items():
             column.add(values[name])
@@ -222,6 +226,7 @@ class Reported:
             "loss_error": ("probe",),
             "samples": (),
             "basis": (),
+            "loss_since": (),
         }
         past = xr.Dataset(
             {column: (("deployment", *shape), self[column].copy()) for column, shape in shapes.items()},

@@ -18,10 +18,11 @@ from performative.problem import Problem
 from performative.safety import Pull, PullToward
 from performative.solvers.feasibility import strictly_feasible
 from performative.study.events import Limits
+from performative.study.sheet import normal
 from performative.validation import bounds, shown
 
-Given = Mapping[int, float] | ArrayLike
-"""Bounds as people give them: {place: bound}, or one for every number of a decision."""
+Given = Mapping[int, float] | Mapping[str, float] | ArrayLike
+"""Bounds as people give them: {place: bound}, {name: bound}, or one for every number of a decision."""
 
 
 class Mover(NamedTuple):
@@ -57,11 +58,13 @@ def limits_of(problem: Problem, lower: Floats, upper: Floats, near: Floats) -> L
     return Limits(lower, upper, anchor)
 
 
-def bounds_after(argument: str, given: Given | None, before: Floats) -> Floats:
+def bounds_after(argument: str, given: Given | None, before: Floats, names: tuple[str, ...] | None = None) -> Floats:
     """The bounds (d,) `before`, changed as `given`: the newest word on a number counts, and infinity lifts a bound.
 
     >>> bounds_after("upper", {1: 5.0}, np.array([np.inf, 3.0, 4.0])).tolist()
     [inf, 5.0, 4.0]
+    >>> bounds_after("upper", {"bread": 5.0}, np.array([np.inf, np.inf]), ("milk", "bread")).tolist()
+    [inf, 5.0]
     """
     if given is None:
         return before
@@ -70,17 +73,30 @@ def bounds_after(argument: str, given: Given | None, before: Floats) -> Floats:
         after = bounds(argument, given, -none)
         if after.shape != before.shape:
             raise ValueError(
-                f"`{argument}` must have shape {before.shape}, but got {after.shape}; or write {{place: bound}}"
+                f"`{argument}` must have shape {before.shape}, but got {after.shape}; or write {{name or place: bound}}"
             )
         return after
     changed = before.copy()
-    for place, bound in given.items():
-        if isinstance(place, bool) or not isinstance(place, int | np.integer) or not 0 <= place < len(before):
-            raise ValueError(
-                f"`{argument}` must name numbers of a decision by their places, 0 to {len(before) - 1}, but got {shown(place)}"
-            )
+    seen: dict[int, object] = {}
+    for key, bound in given.items():
+        place = _place(argument, key, len(before), names)
+        if place in seen:
+            raise ValueError(f"`{argument}` must name each number once, but {seen[place]!r} and {key!r} are the same")
+        seen[place] = key
         changed[place] = bounds(argument, bound, -none)
     return changed
+
+
+def _place(argument: str, key: object, dimension: int, names: tuple[str, ...] | None) -> int:
+    """Which number of a decision it is."""
+    if isinstance(key, str) and names is not None and normal(key) in names:
+        return names.index(normal(key))
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < dimension:
+        return int(key)
+    known = "" if names is None else f"by name, {', '.join(names)}, or "
+    raise ValueError(
+        f"`{argument}` must say which number of a decision it is {known}by its place, 0 to {dimension - 1}, but got {shown(key)}"
+    )
 
 
 def _limited(problem: Problem, lower: Floats, upper: Floats) -> Problem:

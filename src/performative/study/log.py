@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from performative.study.deployments import Deployment
 from performative.study.encoding import asked_or_reported, decoded, encoded
@@ -18,6 +20,7 @@ from performative.study.events import (
     Created,
     Declined,
     Event,
+    Identity,
     InForce,
     Limits,
     Observed,
@@ -88,6 +91,16 @@ class Log:
     def method_at(self, number: int) -> int:
         """The number of the event that said what the method was before event `number`."""
         return self.basis(number).number
+
+    def loss_since(self, number: int) -> int:
+        """The number of the event since which the loss and the start are what they were before event `number`."""
+        bases = (self.current, *self._bases)
+        then = self.basis(number)
+        for basis in bases[bases.index(then) + 1 :]:
+            if not _same_loss(basis.identity, then.identity):
+                break
+            then = basis
+        return then.number
 
     def all_names(self) -> list[str]:
         """The names of the constraints, and after them those of constraints that were taken away."""
@@ -247,3 +260,14 @@ def names_of(basis: Basis) -> list[str]:
     names = basis.identity["constraints"]
     assert isinstance(names, list)
     return names
+
+
+def _same_loss(one: Identity, other: Identity) -> bool:
+    """Whether two methods have the same loss, as far as it was probed, and the same start."""
+
+    def of_loss(identity: Identity) -> dict[str, Any]:
+        parts = ("method.problem.loss", "loss(", "method.start")
+        return {path: value for path, value in identity.items() if path.startswith(parts)}
+
+    mine, theirs = of_loss(one), of_loss(other)
+    return mine.keys() == theirs.keys() and all(np.array_equal(value, theirs[path]) for path, value in mine.items())

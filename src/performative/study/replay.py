@@ -44,14 +44,16 @@ class _Place(NamedTuple):
     packed: bytes
 
 
-def replay(log: Log, calls_of: Callable[[Basis], Calls | None]) -> Replay:
+def replay(log: Log, calls_of: Callable[[Basis], Calls | str]) -> Replay:
     """Go through all events; `NotReproduced` at the first that comes out differently.
 
-    `calls_of` gives the calls of the method that an event says, if it is at hand.
+    `calls_of` gives the calls of the method that an event says, or why it is not at hand.
     """
-    place, unreplayed = _begun(calls_of(log.created)), 0
+    begun = calls_of(log.created)
+    place, unreplayed, because = _begun(begun), 0, list[str]()
     names, so_far = names_of(log.created), SoFar.nothing(len(names_of(log.created)))
     asked: Asked | None = None
+    basis = 0
     retracted: frozenset[int] = frozenset()
     limits: Limits | None = None
     for event, digest in log.with_digests():
@@ -77,7 +79,10 @@ def replay(log: Log, calls_of: Callable[[Basis], Calls | None]) -> Replay:
                 retracted |= {event.told}
                 _require_same(log, event.number, "the reports", event.reports, np.array(sorted(retracted), np.int64))
             else:
-                place, names, limits = _begun(calls_of(event)), names_of(event), event.limits
+                if isinstance(begun, str):
+                    because.append(f"events {basis} to {event.number - 1}: {begun}")
+                begun, basis = calls_of(event), event.number
+                place, names, limits = _begun(begun), names_of(event), event.limits
             left = log.reported(without=retracted, before=event.number)
             named = ((one, log.names_at(one.observed.number)) for one in left)
             if place is None:
@@ -98,11 +103,11 @@ def replay(log: Log, calls_of: Callable[[Basis], Calls | None]) -> Replay:
             raise NotReproduced(_difference(log, event.number, "the numbers of the state"))
     if place is not None and place.packed != log.store.state:
         raise NotReproduced(_difference(log, log.count - 1, "the numbers of the snapshot"))
-    return Replay(log.count, so_far.told, unreplayed)
+    return Replay(log.count, so_far.told, unreplayed, tuple(because))
 
 
-def _begun(calls: Calls | None) -> _Place | None:
-    if calls is None:
+def _begun(calls: Calls | str) -> _Place | None:
+    if isinstance(calls, str):
         return None
     state = calls.begin()
     return _Place(calls, state, calls.ask(state, 0), packed_state(state))

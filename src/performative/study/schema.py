@@ -28,6 +28,11 @@ def is_row(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
 
 
+def is_bounds(value: Any) -> bool:
+    """Whether it is a list of numbers, of which some may be infinite."""
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(one, int | float) for one in value)
+
+
 def is_matrix(value: Any) -> bool:
     """Whether it is a list of rows, all of one length."""
     return isinstance(value, list) and len(value) > 0 and all(map(is_row, value)) and len({*map(len, value)}) == 1

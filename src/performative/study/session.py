@@ -347,7 +347,8 @@ class Session:
         low, high = (-free, free) if before is None else (before.lower, before.upper)
         from performative.study.limits import bounds_after
 
-        low, high = bounds_after("lower", lower, low), bounds_after("upper", upper, high)
+        names = self.log.current.labels.decisions
+        low, high = bounds_after("lower", lower, low, names), bounds_after("upper", upper, high, names)
         return self.worker.limits(low, high, near)
 
     def _require_proposal(self, deployment: Deployment, asked: Asked) -> None:

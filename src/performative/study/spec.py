@@ -23,7 +23,7 @@ from performative.solvers.feasibility import require_feasible
 from performative.study import building
 from performative.study.labels import Labels, data_names_of, names_of, units_of, word_of
 from performative.study.likeness import Expected
-from performative.study.schema import TABLES, Spec, Table, all_keys, is_moves, is_row, is_table
+from performative.study.schema import TABLES, Spec, Table, all_keys, is_bounds, is_moves, is_row, is_table
 from performative.study.usable import broken, require_numbers, require_usable
 from performative.validation import like, shown
 
@@ -168,8 +168,9 @@ def _lengths(parts: dict[str, Any], dimension: Any) -> list[_Length]:
     lengths = [_Length("dimension", dimension, dimension)] if type(dimension) is int and dimension > 0 else []
     for key, part in parts.items():
         for name, value in part.items() if isinstance(part, dict) else ():
-            is_bounds = name in ("lower", "upper") and isinstance(value, list)
-            is_list = is_bounds or is_row(value) or is_table(value) or is_moves(value)
+            is_list = (
+                (name in ("lower", "upper") and is_bounds(value)) or is_row(value) or is_table(value) or is_moves(value)
+            )
             if name in _AS_LONG_AS_THE_DECISION and is_list:
                 lengths.append(_Length(f"{key}.{name}", np.shape(value)[-1], value))
     named = parts["decisions"].get("columns") if isinstance(parts.get("decisions"), dict) else None

@@ -176,7 +176,9 @@ class Progress:
     def __init__(self, name: str, method: Method, log: Log) -> None:
         self._name, self._method = name, method
         self._recent = Recent(getattr(method, "history", None))
-        self._reported = Reported(log.dimension, log.constraint_names, log.names_at, log.method_at, KEPT)
+        self._reported = Reported(
+            log.dimension, log.constraint_names, log.names_at, log.method_at, log.loss_since, KEPT
+        )
         self._outside: dict[int, float] = {}  # how far from Θ something was deployed that was not asked for
         self._next = 0
         self._last: Status | None = None

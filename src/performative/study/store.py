@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import sqlite3
 import time
@@ -19,15 +20,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from performative.errors import StudyDamaged, StudyError, StudyWarning
-from performative.study import file, wal
+from performative.study import file, mark, wal
 
 _SHIFT = 40
 """Record `seq` of study number s has the key s·2⁴⁰ + seq: one tree, each study in one piece of it."""
 _DIGEST = 32
 _PIECE, _BYTES = 1000, 2**24
 """How many records, and about how many bytes of them, are read at once."""
-GATHER_SECONDS = 60.0
-"""How long events may be only in SQLite's log beside the file."""
+GATHER_SECONDS, GATHER_BYTES = 60.0, 2**22
+"""How long events may be only in SQLite's log beside the file, and about how large that may grow."""
+_PAGES = 2**14
+"""About how many bytes an event takes in the log besides its own: whole pages are written."""
 
 
 class Moved(Exception):
@@ -50,7 +53,7 @@ class Store:
         self.path = path
         self.readonly = readonly
         self._connection, self._writes, self._closed = connection, False, False
-        self._gathered = time.monotonic()
+        self._gathered, self._ungathered = -math.inf, 0
         self._study = study
         self._file = file.identity(path)
         self._running = hashlib.sha256()
@@ -91,6 +94,7 @@ class Store:
         if not path.exists():
             raise StudyError(f"{path} does not exist; create a study with Study.create")
         _require_whole_log(path)
+        alone = not mark.has_log(path)
         with file.failures(path):
             connection = file.connected(path, "ro")  # it cannot write, not even what the log of a damaged file says
             try:
@@ -101,6 +105,8 @@ class Store:
                     raise StudyError(f"{path} has no study {name!r}; it holds {names}")
                 store = Store(path, connection, study, readonly)
                 store.refresh()
+                if alone:
+                    mark.warn(path, connection)
             except BaseException:
                 connection.close()
                 raise
@@ -174,6 +180,7 @@ class Store:
         running.update(record)
         with file.failures(self.path):
             connection = self._writing()
+            gathers = time.monotonic() - self._gathered > GATHER_SECONDS or self._ungathered > GATHER_BYTES
             with file.transaction(connection):
                 head = (self._study, self.count - 1, self._running.digest())
                 update = connection.execute(
@@ -186,10 +193,12 @@ class Store:
                 connection.execute("INSERT INTO events VALUES (?, ?)", (key, record))
                 if state is not None:
                     connection.execute("UPDATE snapshots SET state = ? WHERE study = ?", (state, self._study))
+                if gathers:
+                    mark.put(connection)
             self._require_same_file()  # a commit to a deleted file does not count
-            if time.monotonic() - self._gathered > GATHER_SECONDS:
-                self._gathered = time.monotonic()
-                file.gather(connection)
+            self._ungathered += _PAGES + len(record) + len(state or b"")
+            if gathers and mark.gather(connection):
+                self._gathered, self._ungathered = time.monotonic(), 0
         self._running, self.count, self.state = running, self.count + 1, after
 
     def records(self, first: int = 0) -> Iterator[Record]:
@@ -331,7 +340,7 @@ def _require_whole_log(path: Path) -> None:
     if dropped:
         warnings.warn(
             f"the last event in {log} is not whole and does not count: if the power failed while it was written, nobody was told "
-            "that it was stored; otherwise the file is damaged, and the event is lost",
+            "that it was stored; otherwise the file is damaged, and the event may be lost",
             StudyWarning,
             stacklevel=2,
         )

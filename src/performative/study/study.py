@@ -65,7 +65,7 @@ class Study:
     ...         told = study.tell(deployment, np.ones((1, 1, 1)))
     ...     with pf.Study.open(f"{folder}/studies.db", "demo", method) as study:  # later, anywhere
     ...         print(deployment.decisions, told.decision, study.ask().decisions, study.verify())
-    [[0.]] [0.5] [[0.5]] Replay(events=4, told=1, unreplayed=0)
+    [[0.]] [0.5] [[0.5]] Replay(events=4, told=1, unreplayed=0, because=())
     """
 
     def __init__(self, log: Log, name: str, worker: Worker | None = None, allow_code: bool = False) -> None:
@@ -278,11 +278,8 @@ class Study:
             if not session.is_open(deployment) or not session.is_current():
                 session.refresh()
             target = session.deployment(deployment)
+            _require_approved(target)
             given = self._read(target, samples, in_order)
-            if not target.approved:
-                raise StudyError(
-                    f"deployment {target.id} must be approved before it is reported, but is a proposal; `approve` or `decline` it"
-                )
             actual = None if deployed is None else really_deployed(deployed, target.decisions)
             before = None if session.is_open(target) else session.told_before(target, given.values, actual)
             if before is not None:
@@ -309,6 +306,7 @@ class Study:
         session = self._session
         session.refresh()
         target = session.deployment(deployment)
+        _require_approved(target)
         given = self._read(target, samples, in_order)
         actual = None if deployed is None else really_deployed(deployed, target.decisions)
         is_new = session.is_open(target) or session.log.outcome(target.id, session.position.retracted) is None
@@ -353,10 +351,10 @@ class Study:
     ) -> None:
         """Decline what was proposed; the next `ask` proposes anew, within the bounds that are given here and were before.
 
-        `lower` and `upper` are {place: bound} for single numbers of a decision, or (d,); infinity lifts a bound. A proposal that
-        would break them is moved to a feasible decision that meets them, which the method learns from like from any other.
-        Bounds that leave no room within the constraints are refused. `SameProposalWarning` says that the next proposal will be
-        the same, since the method draws nothing at random and nothing else was asked of it.
+        `lower` and `upper` are {name or place: bound} for single numbers of a decision, or (d,); infinity lifts a bound. A
+        proposal that would break them is moved to a feasible decision that meets them, which the method learns from like from
+        any other. Bounds that leave no room within the constraints are refused. `SameProposalWarning` says that the next
+        proposal will be the same, since the method draws nothing at random and nothing else was asked of it.
         """
         words("reason", reason, "why it is declined")
         by, session = person(by), self._session
@@ -604,7 +602,7 @@ class Study:
 
         self._session.refresh()
         log = self._session.log
-        reported = Reported(log.dimension, log.all_names(), log.names_at, log.method_at)
+        reported = Reported(log.dimension, log.all_names(), log.names_at, log.method_at, log.loss_since)
         for one in self._session.reported():
             reported.add(one)
         return reported.dataset(self.name, self.seed, self.labels, self.outcome)
@@ -650,6 +648,13 @@ class Study:
     def deployment(self, deployment: Deployment | int) -> Deployment:
         """A deployment of this study by its id, open or not."""
         return self._session.deployment(deployment)
+
+
+def _require_approved(deployment: Deployment) -> None:
+    if not deployment.approved:
+        raise StudyError(
+            f"deployment {deployment.id} must be approved before it is reported, but is a proposal; `approve` or `decline` it"
+        )
 
 
 def _check_name(name: str) -> None:

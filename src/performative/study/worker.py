@@ -87,14 +87,14 @@ class Worker:
         """Everything computed again and compared: see `replay`."""
         return replay(self.log, lambda basis: self._calls_of(basis, allow_code))
 
-    def _calls_of(self, basis: Basis, allow_code: bool) -> Calls | None:
-        """The calls of the method in a stretch of the log; None if it is not at hand."""
+    def _calls_of(self, basis: Basis, allow_code: bool) -> Calls | str:
+        """The calls of the method in a stretch of the log, or why it is not at hand."""
         if basis.number == self.basis:
             return self.calls
         from performative.study.creation import described_before
 
         method = described_before(basis, allow_code)
-        return None if method is None else Calls(as_node(method), self.log.created.seed)
+        return method if isinstance(method, str) else Calls(as_node(method), self.log.created.seed)
 
     @in_float64
     def ask(self, attempt: int) -> Planned:
