@@ -156,7 +156,7 @@ def _played(
         noise = np.random.default_rng([number]).normal(size=(len(deployed), n, len(world.likeness.mean)))
         observed = np.stack([world.sample(*each) for each in zip(deployed, noise, strict=True)])
         before = state
-        state, planned, losses, is_finite = calls.tell(state, deployed, observed)
+        state, planned, (losses, _), is_finite = calls.tell(state, deployed, observed)
         if not np.all(np.isfinite(losses)):
             wrong = int(np.argmin(np.isfinite(losses)))
             means = shown(np.mean(observed[wrong], axis=0).tolist())
