@@ -293,7 +293,7 @@ def test_infeasible_decisions_that_were_deployed_are_taken_and_said_so(study, pa
     assert told.violated == {"cap": 4.5, "the decision set": 0.5}
     warnings = study.status().warnings
     assert "constraint cap was violated by 1 of 1 deployments, most by deployment 1: 4.5" in warnings
-    assert "1 of 1 deployments lay outside the decision set, farthest deployment 1: 0.5" in warnings
+    assert "1 of 1 deployments were outside of what is allowed at all, farthest deployment 1: by 0.5" in warnings
     assert study.status().slack_history.tolist() == [[-4.5]]
     study.verify()
     with pf.Study.open(path, "eu", study.method) as other:
