@@ -186,6 +186,7 @@ def test_a_field_without_a_type_is_seen(tmp_path):
 
 SPANNING = {
     "examples/test_pricing.py": "examples/pricing",
+    "examples/test_season.py": "examples/season",
     "experiments/test_against_numpy.py": "both experiments, once more in NumPy",
     "experiments/test_long_runs.py": "statistics of long runs",
     "methods/test_forgetting.py": "an option that several methods share",
