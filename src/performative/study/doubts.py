@@ -8,6 +8,7 @@ compiled: these are tests of plausibility, which must be fast, and which leave a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -58,7 +59,8 @@ def _usual(seen: Sequence[Remembered], values: Floats) -> NDArray[np.bool_]:
     least, greatest = values.min(axis=(0, 1)), values.max(axis=(0, 1))
     means = np.concatenate([one.means for one in quiet])
     mean = np.add.reduce(values, axis=1) / values.shape[1]
-    low, high = np.min([one.least for one in quiet], axis=0), np.max([one.greatest for one in quiet], axis=0)
+    low = np.concatenate([one.least for one in quiet]).reshape(len(quiet), -1).min(axis=0)
+    high = np.concatenate([one.greatest for one in quiet]).reshape(len(quiet), -1).max(axis=0)
     moves = (least < greatest) | (values[..., 0].size < FEWEST)
     near = _near(mean.min(axis=0), mean.max(axis=0), means.min(axis=0), means.max(axis=0))
     return moves & near & _near(least, greatest, low, high)
@@ -127,7 +129,7 @@ def _of_column(seen: Sequence[Remembered], decisions: Floats, given: Samples, pl
         yield f"{name}: all {new.size} numbers are {new.flat[0]:.6g}, though they varied before"
         return
     scale = _Scale.of(past, new)
-    here, there = scale(new), [scale(part) for part in parts]
+    here, there = scale(new), [scale(part) for part in _joined(parts)]
     apart = [_apart(part).ravel() for part in there if part.shape[1] >= 4]
     spread = np.concatenate(apart) if apart else np.zeros(0)
     reach = _reach(np.abs(spread), CHANCE / given.values.size) if len(spread) >= FEWEST else math.inf
@@ -181,6 +183,11 @@ def _standing_still(past: Sequence[Floats], new: Floats) -> bool:
     shares = [(count + 1.0) / (part.size + 2.0) for count, part in zip(same, past, strict=True) if part.size >= FEWEST]
     share = max(shares, default=(sum(same) + 1.0) / (sum(part.size for part in past) + 2.0))
     return new.size * math.log(share) < math.log(CHANCE)
+
+
+def _joined(parts: Sequence[Floats]) -> list[Floats]:
+    """The same cells (b, n) in fewer parts: reports of equal n in one, as long as they follow each other."""
+    return [np.concatenate([*same]) for _, same in itertools.groupby(parts, key=lambda part: part.shape[1])]
 
 
 def _apart(part: Floats) -> Floats:
