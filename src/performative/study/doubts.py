@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
-from performative.study.memory import Remembered, digest, kept_rows
+from performative.study.memory import Remembered, digest, kept_rows, ranges
 from performative.study.samples import Samples
 
 CHANCE = 1e-6
@@ -56,14 +56,11 @@ def _usual(seen: Sequence[Remembered], values: Floats) -> NDArray[np.bool_]:
     quiet = [one for one in seen if not one.confirmed]
     if len(quiet) < _ENOUGH:
         return np.zeros(values.shape[2], bool)
-    least, greatest = values.min(axis=(0, 1)), values.max(axis=(0, 1))
-    means = np.concatenate([one.means for one in quiet])
-    mean = np.add.reduce(values, axis=1) / values.shape[1]
-    low = np.concatenate([one.least for one in quiet]).reshape(len(quiet), -1).min(axis=0)
-    high = np.concatenate([one.greatest for one in quiet]).reshape(len(quiet), -1).max(axis=0)
+    least, greatest, *mean = ranges(values, np.add.reduce(values, axis=1) / values.shape[1])
+    before = np.concatenate([one.ranges for one in quiet]).reshape(len(quiet), 4, -1)
     moves = (least < greatest) | (values[..., 0].size < FEWEST)
-    near = _near(mean.min(axis=0), mean.max(axis=0), means.min(axis=0), means.max(axis=0))
-    return moves & near & _near(least, greatest, low, high)
+    near = _near(*mean, before[:, 2].min(axis=0), before[:, 3].max(axis=0))
+    return moves & near & _near(least, greatest, before[:, 0].min(axis=0), before[:, 1].max(axis=0))
 
 
 def _near(least: Floats, greatest: Floats, low: Floats, high: Floats) -> NDArray[np.bool_]:
