@@ -135,6 +135,7 @@ class Batch:
     def __init__(self, worlds: Sequence[Sequence[World]], realizations: Sequence[int], seed: int) -> None:
         variants = len(worlds[0])
         self._world = Packed.of([world[variant] for variant in range(variants) for world in worlds])
+        self._rounds, self._plan = _ROUNDS.of(self._world), _PLAN.of(self._world)
         self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
         self._shape = (variants, len(worlds))
         first = {name: int(FIRST_ROUND(method)) for name, method in worlds[0][0].methods.items()}
@@ -162,7 +163,7 @@ class Batch:
         rounds = np.arange(self.round, stop)
         due = functools.reduce(np.logical_or, (method.plans(rounds) for method in self._planning.values()), rounds < 0)
         for end in sorted({*(rounds[due] + 1).tolist(), *([stop] if len(rounds) else [])}):
-            advanced = _ROUNDS(self._world, self.runs, self._keys, self.round, end)
+            advanced = self._rounds(self.runs, self._keys, self.round, end)
             self._reached = (end, self._planned(advanced, end - 1))
         jax.block_until_ready(self.runs)
 
@@ -171,7 +172,7 @@ class Batch:
         names = tuple(name for name, method in self._planning.items() if method.plans(t))
         if not names:
             return runs
-        return runs | _PLAN(self._world, {name: runs[name] for name in names})
+        return runs | self._plan({name: runs[name] for name in names})
 
     def _begun(self, opening: tuple[str, ...]) -> Runs:
         """The runs after round 0, a few realizations at a time: a warm-up holds all its samples at once."""
