@@ -56,10 +56,10 @@ def _usual(seen: Sequence[Remembered], values: Floats) -> NDArray[np.bool_]:
     quiet = [one for one in seen if not one.confirmed]
     if len(quiet) < _ENOUGH:
         return np.zeros(values.shape[2], bool)
-    least, greatest, *mean = ranges(values, np.add.reduce(values, axis=1) / values.shape[1])
+    least, greatest, low, high = ranges(values, np.add.reduce(values, axis=1) / values.shape[1])
     before = np.concatenate([one.ranges for one in quiet]).reshape(len(quiet), 4, -1)
     moves = (least < greatest) | (values[..., 0].size < FEWEST)
-    near = _near(*mean, before[:, 2].min(axis=0), before[:, 3].max(axis=0))
+    near = _near(low, high, before[:, 2].min(axis=0), before[:, 3].max(axis=0))
     return moves & near & _near(least, greatest, before[:, 0].min(axis=0), before[:, 1].max(axis=0))
 
 
