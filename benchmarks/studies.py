@@ -42,7 +42,7 @@ def cycles(directory: Path, count: int = 2000) -> Iterator[Row]:
     raw.execute("CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB)")
     for study in studies.values():
         for _ in range(20):
-            study.tell(study.ask(), samples())
+            study.tell(study.ask(), samples(), confirm=True)
     store = studies["safe_apda"]._session.log.store
     bodies = [b"x" * len(record.body) for record in store.records(store.count - 2)]
     spent, raw_spent, turn = dict.fromkeys(studies, 0.0), 0.0, 100
@@ -50,7 +50,7 @@ def cycles(directory: Path, count: int = 2000) -> Iterator[Row]:
         for name, study in studies.items():
             clock = time.perf_counter()
             for _ in range(turn):
-                study.tell(study.ask(), samples())
+                study.tell(study.ask(), samples(), confirm=True)
             spent[name] += time.perf_counter() - clock
         clock = time.perf_counter()
         for body in turn * bodies:
@@ -73,7 +73,7 @@ def reopening(directory: Path, events: int = 1_000_000) -> Iterator[Row]:
     method, path = methods["safe_apda"], directory / "long.db"
     study = pf.Study.create(path, "eu", method)
     for _ in range(10):
-        study.tell(study.ask(), samples())
+        study.tell(study.ask(), samples(), confirm=True)
     store = study._session.log.store
     bodies = [record.body for record in store.records(1)]
     connection = store._writing()

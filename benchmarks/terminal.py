@@ -66,7 +66,7 @@ def played(directory: Path, rounds: int) -> Path:
     with pf.Study.from_spec(store, description) as study:
         for _ in range(rounds):
             deployment = study.ask()
-            study.tell(deployment, demand(deployment.decisions, random))
+            study.tell(deployment, demand(deployment.decisions, random), confirm=True)
         study.ask()
     return store
 
@@ -95,7 +95,9 @@ def commands(directory: Path, cache: Path) -> Iterator[Row]:
         rows = directory / "told.csv"
         np.savetxt(rows, demand(deployment.decisions, random)[0], delimiter=",", header="a,b,c", comments="")
         where = "--store", str(store)
-        spent = command("study", "tell", "--yes", str(rows), *where, "--deployment", str(deployment.id), cache=cache)()
+        spent = command(
+            "study", "tell", "--yes", "--confirm", str(rows), *where, "--deployment", str(deployment.id), cache=cache
+        )()
         command("study", "ask", *where, cache=cache)()
         return spent
 
@@ -138,7 +140,7 @@ def one_more(store: str) -> None:
     with pf.Study.open(store, "prices") as study:
         for _ in range(3):
             deployment = study.ask()
-            study.tell(deployment, demand(deployment.decisions, random))
+            study.tell(deployment, demand(deployment.decisions, random), confirm=True)
             study.status()
 
 
@@ -149,7 +151,7 @@ def in_process(store: Path) -> Iterator[Row]:
         study.status()
         for _ in range(2 * TIMES):
             deployment = study.ask()
-            study.tell(deployment, demand(deployment.decisions, random))
+            study.tell(deployment, demand(deployment.decisions, random), confirm=True)
             begun = time.perf_counter()
             study.status()
             seen.append(time.perf_counter() - begun)

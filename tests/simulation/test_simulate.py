@@ -10,9 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from plain_methods import ECHO, Planner
 
 import performative as pf
 from performative.numerics.precision import precise
+from performative.numerics.programs import told_of_compiling
+from performative.numerics.pytrees import pytree
 from performative.numerics.randomness import new_key
 from performative.simulation import simulate as simulating
 
@@ -287,3 +290,23 @@ def test_attributes_tell_how_to_run_it_again(reference):
     assert described["recycle"]["problem"]["constraints"][0]["bound"] == [0.8]
     assert "return_loss" in described["recycle"]["problem"]["loss"]["function"]
     assert json.loads(reference.attrs["environment"])["base"]["mean"] == [1.0, 1.2, 0.8]
+
+
+@pytree()
+class Alternating(Planner):
+    """Plans in every other round, beginning with number `first`."""
+
+    problem: pf.Problem
+    first: int
+
+    def plans(self, round):
+        return (round + self.first) % 2 == 0
+
+
+@pytest.mark.filterwarnings("ignore:regret is measured against")
+def test_the_plan_of_methods_that_differ_in_numbers_is_compiled_once():
+    compiled, problem = [], Planner().problem
+    methods = {"one": Alternating(problem, 0), "other": Alternating(problem, 1)}
+    with told_of_compiling(compiled.append):
+        pf.simulate(methods, ECHO, rounds=4, realizations=2)
+    assert compiled.count("plan") == 1

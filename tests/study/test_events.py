@@ -33,12 +33,17 @@ NAMED = Labels(("milk", "bread"), None, ("EUR", "EUR"), None)
 POINTS = {"decisions": PAIR, "samples 2": PAIR}
 PLANNED = Planned(4, 20, True, PAIR, PAIR[:, :1], PAIR[0], ONE)
 REASONED = dataclasses.replace(PLANNED, draws=False, reasons={"gain": np.asarray(0.5), "held": np.asarray(True)})
+OWN = {"gain": np.asarray(0.5), "decision": PAIR[0], "multipliers": 2.0 * ONE, "planned": PAIR}
+"""Reasons of which two are parts of the plan."""
 FAR = SoFar(2, ONE, np.array([1]), np.array([3]))
 EVENTS = {
     "create": Created(0, 1.5, 7, "0.1.0", "0.4", "name = 1", IDENTITY, POINTS, PLANNED, "abc", "shop", NAMED),
     "ask": Asked(1, 2.5, 3, 20, 1, PAIR, PAIR[:, :1], PAIR[0], ONE),
     "first tell": Observed(2, 3.5, 1, ["a", "b"], PAIR[:, None], ONE, PLANNED, FAR, PAIR, PAIR),
     "tell": Observed(3, 3.5, 1, None, PAIR[:, None], ONE, REASONED, FAR),
+    "tell with a plan's own numbers": Observed(
+        3, 3.5, 1, None, PAIR[:, None], ONE, dataclasses.replace(PLANNED, reasons=OWN), FAR
+    ),
     "retract": Retracted(4, 4.5, 1, 3, "a typo", "Ada", np.array([3]), None, 2, PLANNED, FAR, InForce(retracted=4)),
     "tell after": Observed(6, 3.5, 5, None, PAIR[:, None], ONE, REASONED, FAR, in_force=InForce(retracted=4)),
     "tell of other decisions": Observed(
@@ -128,6 +133,13 @@ STORED = {
             "next": {"round": 4, "samples": 20, "draws": False},
         },
         [*TOLD, *NEXT, "next.why.gain", "next.why.held"],
+    ),
+    "tell with a plan's own numbers": (
+        {
+            "kind": "tell", "at": 3.5, "deployment": 1, "columns": None, "told": 2,
+            "next": {"round": 4, "samples": 20, "draws": True, "repeated": ["decision", "planned"]},
+        },
+        [*TOLD, *NEXT, "next.why.gain", "next.why.multipliers"],
     ),
     "retract": (
         {

@@ -42,6 +42,10 @@ POINTS = 30
 """How many numbers of deployments are recorded, log-spaced."""
 
 
+QUICK = 100_000
+"""How many deployments of all realizations are so few that starting processes for them takes longer."""
+
+
 def compare(
     problem: str | Case | Problem | Sequence[str | Case] = (),
     world: Environment | None = None,
@@ -76,7 +80,7 @@ def compare(
             function of the problem, keeps its own. Warm-ups are at 0 all the same.
         realizations: independent runs; all methods meet the same noise in each.
         seed: the seed of all randomness.
-        workers: processes that share the runs. The results do not depend on it, the seconds do.
+        workers: processes that share the runs, unless these are few and short. The results do not depend on it, the seconds do.
         progress: show a progress bar; by default if standard error is a terminal.
         checkpoint: a directory to keep finished and begun runs in. The same call resumes an interrupted comparison.
         record: numbers of deployments after which to measure, besides thirty that are spaced evenly in their logarithm.
@@ -240,7 +244,7 @@ def _cost(method: Any, task: Task) -> tuple[int, int]:
 def _run_all(tasks: list[Task], workers: int, show: bool, directory: Path | None) -> list[Record | Skipped]:
     """All tasks, in order. The methods of one problem share what is compiled, so that many problems are shared out whole."""
     with progress_bar(show, len(tasks), "methods compared") as advance:
-        if workers == 1 or len(tasks) < 2:
+        if workers == 1 or len(tasks) < 2 or (len(tasks) <= workers and _are_quick(tasks)):
             return _run_group((tasks, directory), advance)
         groups = [list(group) for _, group in itertools.groupby(tasks, key=lambda task: task.case.name)]
         if len(groups) < 2 * workers:
@@ -256,6 +260,11 @@ def _run_all(tasks: list[Task], workers: int, show: bool, directory: Path | None
                 advance(len(outcome))
         by_group = dict(zip(largest_first, outcomes, strict=True))
         return [outcome for index in range(len(groups)) for outcome in by_group[index]]
+
+
+def _are_quick(tasks: list[Task]) -> bool:
+    each = (task.realizations * (task.deployments if task.rounds is None else task.rounds) for task in tasks)
+    return sum(each) <= QUICK
 
 
 def _run_group(

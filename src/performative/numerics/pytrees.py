@@ -34,12 +34,12 @@ def pytree(*static: str) -> Callable[[type[T]], type[T]]:
 
         def unflatten(aux: tuple[Any, ...], values: Iterable[Any]) -> Any:
             node = object.__new__(node_class)
-            for name, value in zip((*children, *static), (*values, *aux), strict=True):
-                object.__setattr__(node, name, value)
+            vars(node).update(zip((*children, *static), (*values, *aux), strict=True))
             return node
 
         def flatten(node: Any) -> tuple[list[Any], tuple[Any, ...]]:
-            return [getattr(node, name) for name in children], tuple(getattr(node, name) for name in static)
+            held = vars(node)
+            return [held[name] for name in children], tuple([held[name] for name in static])
 
         jax.tree_util.register_pytree_with_keys(node_class, flatten_with_keys, unflatten, flatten)
         return node_class

@@ -59,6 +59,14 @@ class World:
     values: Reading = ()
 
 
+@pytree("values")
+class Alone:
+    """One method of a `World`, and its `values`."""
+
+    method: Method
+    values: Reading = ()
+
+
 @pytree()
 class Run:
     """One method under way: its state, its tally, and the state of the world that it has acted on."""
@@ -96,7 +104,7 @@ class Packed:
     tree: jax.tree_util.PyTreeDef
 
     @staticmethod
-    def of(worlds: Sequence[World]) -> Packed:
+    def of(worlds: Sequence[Any]) -> Packed:
         """The worlds packed; they differ in their numbers alone."""
         rows = [[np.asarray(leaf) for leaf in jax.tree.leaves(world)] for world in worlds]
         arrays: list[Same | NDArray[np.generic]] = []
@@ -117,7 +125,7 @@ class Packed:
         arrays = [array if isinstance(array, Same) else array[..., lanes] for array in self.arrays]
         return Packed(tuple(arrays), self.places, self.tree)
 
-    def unpacked(self) -> World:
+    def unpacked(self) -> Any:
         """The world of all lanes, for `over_lanes`."""
         return jax.tree.unflatten(self.tree, [self.arrays[place] for place in self.places])
 
@@ -134,12 +142,16 @@ class Batch:
 
     def __init__(self, worlds: Sequence[Sequence[World]], realizations: Sequence[int], seed: int) -> None:
         variants = len(worlds[0])
-        self._world = Packed.of([world[variant] for variant in range(variants) for world in worlds])
+        lanes = [world[variant] for variant in range(variants) for world in worlds]
+        self._world = Packed.of(lanes)
+        self._rounds = _ROUNDS.of(self._world)
         self._keys = jax.vmap(functools.partial(jax.random.fold_in, new_key(seed)))(np.asarray(realizations))
         self._shape = (variants, len(worlds))
         first = {name: int(FIRST_ROUND(method)) for name, method in worlds[0][0].methods.items()}
         opening = tuple(name for name, round_ in first.items() if round_ == 0)
         self._planning = {name: method for name, method in worlds[0][0].methods.items() if methods.plans_ahead(method)}
+        alone = {name: [Alone(world.methods[name], world.values) for world in lanes] for name in self._planning}
+        self._plans = {name: _PLAN.of(Packed.of(each)) for name, each in alone.items()}
         begun = self._planned(self._begun(opening), 0)
         self._reached: tuple[int, Runs] = (1, begun)  # one assignment: an interruption cannot split it
 
@@ -162,16 +174,14 @@ class Batch:
         rounds = np.arange(self.round, stop)
         due = functools.reduce(np.logical_or, (method.plans(rounds) for method in self._planning.values()), rounds < 0)
         for end in sorted({*(rounds[due] + 1).tolist(), *([stop] if len(rounds) else [])}):
-            advanced = _ROUNDS(self._world, self.runs, self._keys, self.round, end)
+            advanced = self._rounds(self.runs, self._keys, self.round, end)
             self._reached = (end, self._planned(advanced, end - 1))
         jax.block_until_ready(self.runs)
 
     def _planned(self, runs: Runs, t: int) -> Runs:
-        """The runs, with the plans that methods make after round t: a program of its own, compiled once."""
-        names = tuple(name for name, method in self._planning.items() if method.plans(t))
-        if not names:
-            return runs
-        return runs | _PLAN(self._world, {name: runs[name] for name in names})
+        """The runs, with the plans that methods make after round t: a program of its own, compiled once for methods alike."""
+        due = [name for name, method in self._planning.items() if method.plans(t)]
+        return runs | {name: changed(runs[name], state=self._plans[name](runs[name].state)) for name in due}
 
     def _begun(self, opening: tuple[str, ...]) -> Runs:
         """The runs after round 0, a few realizations at a time: a warm-up holds all its samples at once."""
@@ -296,18 +306,10 @@ def _round(world: World, runs: Runs, noise: Noise, t: Array) -> Runs:
     return after
 
 
-def _plan(packed: Packed, runs: Runs) -> Runs:
-    """The runs with the plans of their methods."""
-
-    def planned(world: World, runs: Runs) -> Runs:
-        after = {}
-        for name, run in runs.items():
-            method = world.methods[name]
-            assert methods.plans_ahead(method)
-            after[name] = changed(run, state=method.plan(run.state))
-        return after
-
-    return over_lanes(planned)(packed.unpacked(), runs)
+def _plan(packed: Packed, state: MethodState) -> MethodState:
+    """The states of a method in all lanes, with its plans."""
+    planned: MethodState = over_lanes(lambda alone, state: alone.method.plan(state))(packed.unpacked(), state)
+    return planned
 
 
 def strays(method: Any) -> slice:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 
 import jax.numpy as jnp
 import numpy as np
@@ -42,7 +43,8 @@ def fixed_point(problem: Problem, risk: DecoupledRisk, start: ArrayLike | None =
 
     Repeated minimization with Anderson acceleration, and with shorter steps if needed. If the risk on frozen data is not
     convex, its minimizer is searched for from nine starts; `message` says whether the decision is that minimizer or only a
-    KKT point. With a start that is `near` θ*, Newton's method comes first.
+    KKT point. With a start that is `near` θ*, Newton's method comes first, from there and, if that leads nowhere, from points all
+    over Θ: repetition may circle for a minute.
     """
     models = frozen_models(risk)
 
@@ -89,20 +91,29 @@ def _fixed_point(
     def field(theta: Floats) -> Floats:
         return normalized(frozen(theta), problem, scale)(theta).gradient
 
+    def all_over(theta: Floats) -> Iterator[Floats]:
+        yield theta
+        yield from spread_of_points(problem, theta, 1)
+
+    def by_newton(starts: Iterable[Floats], accepted: float, best: Point | None = None) -> Point:
+        """The best zero of the natural map reached from the starts, the first one that is good enough."""
+        for start in starts:
+            point = zero_of_natural_map(field, problem, feasible_towards(problem, theta, start), accepted)
+            best = point if best is None or point.residual < best.residual else best
+            if best.residual <= accepted:
+                break
+        assert best is not None
+        return best
+
     for _ in range(8):
         at = functools.partial(repeated, lambda where: normalized(frozen(where), problem, scale), problem, theta)
         accepted = TOLERANCE * max(1.0, float(np.linalg.norm(field(theta))))
-        point = zero_of_natural_map(field, problem, theta, accepted) if near else None
+        point = by_newton(all_over(theta), accepted) if near else None
         if point is None or not point.residual <= accepted:
             near, point = False, at(REPETITIONS if reason is None else 40)
             accepted = TOLERANCE * max(1.0, float(np.linalg.norm(field(point.decision))))
         if reason is None and not point.residual <= accepted:
-            for other in [point.decision, theta, *spread_of_points(problem, theta, 1)]:
-                begin = feasible_towards(problem, theta, other)
-                newton = zero_of_natural_map(field, problem, begin, accepted)
-                point = min(point, newton, key=lambda one: one.residual)
-                if point.residual <= accepted:
-                    break
+            point = by_newton(itertools.chain([point.decision], all_over(theta)), accepted, point)
         if reason is None and not point.residual <= accepted:
             _explain(field, normalized(frozen(point.decision), problem, scale), problem, point)
         proved, reason, said = examine(point.decision)

@@ -72,13 +72,16 @@ class Calls:
     def tell(self, state: MethodState, decisions: Floats, samples: Floats) -> tuple[MethodState, Planned, Floats, bool]:
         """The state after `samples` (b, n, k), what is asked for next, the losses (2, b), and whether the state is finite.
 
-        A plan is compiled apart: it takes long, and does not depend on the number of samples.
+        A plan is compiled apart: it takes long, does not depend on the number of samples, and is not made in every round.
         """
         self._require_unchanged()
         told, words = (state, decisions, samples), self._lane_words
         if plans_ahead(self.method):
-            learned, losses = self._called(_learn, *told)
-            after, finite, asked = self._called(_plan, learned, state.round, words)
+            after, finite, losses = self._called(_learn, *told)
+            if self.method.plans(int(state.round)):
+                after, finite, asked = self._called(_plan, after, words)
+            else:
+                asked = self._called(_ask, after, words, np.int64(0))
         else:
             after, finite, asked, losses = self._called(_tell, *told, words)
         return after, self._planned(after, asked), np.asarray(losses), bool(finite)
@@ -205,14 +208,13 @@ def _tell(method: Method, state: MethodState, decisions: Array, samples: Array, 
     return after, finite, _ask(method, after, words, 0), _losses(method, decisions, samples)
 
 
-def _learn(method: PlanningMethod, state: MethodState, decisions: Array, samples: Array) -> tuple[MethodState, Array]:
-    after = _checked(method.learn(with_keys(state), decisions, samples))[0]
-    return after, _losses(method, decisions, samples)
+def _learn(method: PlanningMethod, state: MethodState, decisions: Array, samples: Array) -> Any:
+    after, finite = _checked(method.learn(with_keys(state), decisions, samples))
+    return after, finite, _losses(method, decisions, samples)
 
 
-def _plan(method: PlanningMethod, state: MethodState, told: Array, words: Array) -> Any:
-    planned = lax.cond(method.plans(told), method.plan, lambda state: state, with_keys(state))
-    after, finite = _checked(planned)
+def _plan(method: PlanningMethod, state: MethodState, words: Array) -> Any:
+    after, finite = _checked(method.plan(with_keys(state)))
     return after, finite, _ask(method, after, words, 0)
 
 

@@ -8,6 +8,7 @@ compiled: these are tests of plausibility, which must be fast, and which leave a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from performative.numerics.arrays import Floats
-from performative.study.memory import Remembered, digest, kept_rows
+from performative.study.memory import Remembered, digest, kept_rows, ranges
 from performative.study.samples import Samples
 
 CHANCE = 1e-6
@@ -55,13 +56,11 @@ def _usual(seen: Sequence[Remembered], values: Floats) -> NDArray[np.bool_]:
     quiet = [one for one in seen if not one.confirmed]
     if len(quiet) < _ENOUGH:
         return np.zeros(values.shape[2], bool)
-    least, greatest = values.min(axis=(0, 1)), values.max(axis=(0, 1))
-    means = np.concatenate([one.means for one in quiet])
-    mean = np.add.reduce(values, axis=1) / values.shape[1]
-    low, high = np.min([one.least for one in quiet], axis=0), np.max([one.greatest for one in quiet], axis=0)
+    least, greatest, low, high = ranges(values, np.add.reduce(values, axis=1) / values.shape[1])
+    before = np.concatenate([one.ranges for one in quiet]).reshape(len(quiet), 4, -1)
     moves = (least < greatest) | (values[..., 0].size < FEWEST)
-    near = _near(mean.min(axis=0), mean.max(axis=0), means.min(axis=0), means.max(axis=0))
-    return moves & near & _near(least, greatest, low, high)
+    near = _near(low, high, before[:, 2].min(axis=0), before[:, 3].max(axis=0))
+    return moves & near & _near(least, greatest, before[:, 0].min(axis=0), before[:, 1].max(axis=0))
 
 
 def _near(least: Floats, greatest: Floats, low: Floats, high: Floats) -> NDArray[np.bool_]:
@@ -127,7 +126,7 @@ def _of_column(seen: Sequence[Remembered], decisions: Floats, given: Samples, pl
         yield f"{name}: all {new.size} numbers are {new.flat[0]:.6g}, though they varied before"
         return
     scale = _Scale.of(past, new)
-    here, there = scale(new), [scale(part) for part in parts]
+    here, there = scale(new), [scale(part) for part in _joined(parts)]
     apart = [_apart(part).ravel() for part in there if part.shape[1] >= 4]
     spread = np.concatenate(apart) if apart else np.zeros(0)
     reach = _reach(np.abs(spread), CHANCE / given.values.size) if len(spread) >= FEWEST else math.inf
@@ -181,6 +180,11 @@ def _standing_still(past: Sequence[Floats], new: Floats) -> bool:
     shares = [(count + 1.0) / (part.size + 2.0) for count, part in zip(same, past, strict=True) if part.size >= FEWEST]
     share = max(shares, default=(sum(same) + 1.0) / (sum(part.size for part in past) + 2.0))
     return new.size * math.log(share) < math.log(CHANCE)
+
+
+def _joined(parts: Sequence[Floats]) -> list[Floats]:
+    """The same cells (b, n) in fewer parts: reports of equal n in one, as long as they follow each other."""
+    return [np.concatenate([*same]) for _, same in itertools.groupby(parts, key=lambda part: part.shape[1])]
 
 
 def _apart(part: Floats) -> Floats:

@@ -34,6 +34,8 @@ from performative.study.records import Arrays, Packed, packed, unpacked
 
 _PROBED, _NEXT, _WHY, _SO_FAR = "probed: ", "next.", "why.", "so far."
 _ACTUAL, _EDITED, _OPEN, _LIMITS = "actual.", "edited.", "open.", "limits."
+_REPEATS = {"decision": "decision", "decisions": "decisions", "planned": "decisions", "multipliers": "multipliers"}
+"""Reasons that are a part of the plan they are given for, as a rule: then only their names are stored."""
 
 
 def encoded(event: Event) -> bytes:
@@ -147,9 +149,20 @@ def _parts(event: Event) -> tuple[dict[str, Any], Arrays]:
             "decision": planned.decision,
             "multipliers": planned.multipliers,
         }
-        parts |= {f"{_WHY}{name}": number for name, number in (planned.reasons or {}).items()}
+        reasons = planned.reasons or {}
+        repeated = [name for name, part in reasons.items() if _repeats(planned, name, part)]
+        header["next"] |= {"repeated": repeated} if repeated else {}
+        parts |= {f"{_WHY}{name}": part for name, part in reasons.items() if name not in repeated}
         arrays |= {_NEXT + name: part for name, part in parts.items()}
     return header, arrays
+
+
+def _repeats(planned: Planned, name: str, part: NDArray[Any]) -> bool:
+    """Whether a reason is a part of its plan, to the bit."""
+    if name not in _REPEATS:
+        return False
+    own = getattr(planned, _REPEATS[name])
+    return (own.dtype, own.shape) == (part.dtype, part.shape) and own.tobytes() == part.tobytes()
 
 
 def _deployed(prefix: str, actual: Actual | None) -> dict[str, NDArray[Any]]:
@@ -175,10 +188,12 @@ def _in_force(header: dict[str, Any]) -> InForce:
 def _planned(header: dict[str, Any], arrays: Arrays) -> Planned:
     parts = {name.removeprefix(_NEXT): array for name, array in arrays.items() if name.startswith(_NEXT)}
     reasons = {name.removeprefix(_WHY): array for name, array in parts.items() if name.startswith(_WHY)}
+    following = header["next"]
+    reasons |= {name: parts[_REPEATS[name]] for name in following.get("repeated", ())}
     return Planned(
-        round=header["next"]["round"],
-        samples=header["next"]["samples"],
-        draws=header["next"]["draws"],
+        round=following["round"],
+        samples=following["samples"],
+        draws=following["draws"],
         decisions=parts["decisions"],
         constraint_values=parts["g"],
         decision=parts["decision"],

@@ -20,8 +20,9 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Remembered(NamedTuple):
-    """A report: decisions (b, d), some of the samples (b, r, k), the mean (b, k) and the range (k,) of all, and their digest.
+    """A report: decisions (b, d), some of the samples (b, r, k), the means (b, k) and the `ranges` of all, and their digest.
 
+    `ranges` (4, k) are the least and the greatest number of each column, and the least and the greatest mean.
     `confirmed` says that the samples looked wrong, and that somebody said that they are right all the same.
     """
 
@@ -29,21 +30,20 @@ class Remembered(NamedTuple):
     decisions: Floats
     rows: Floats
     means: Floats
-    least: Floats
-    greatest: Floats
+    ranges: Floats
     digest: int
     confirmed: bool
 
     @staticmethod
     def of(deployment: int, decisions: Floats, samples: Floats, confirmed: bool) -> Remembered:
         """What is kept of samples (b, n, k)."""
+        means = np.add.reduce(samples, axis=1) / samples.shape[1]
         return Remembered(
             deployment,
             decisions.copy(),  # copies, since a view would keep the whole record in memory
             kept_rows(samples).copy(),
-            np.add.reduce(samples, axis=1) / samples.shape[1],
-            samples.min(axis=(0, 1)),
-            samples.max(axis=(0, 1)),
+            means,
+            ranges(samples, means),
             digest(samples),
             confirmed,
         )
@@ -70,6 +70,12 @@ class Memory:
             observed = one.observed
             report = Remembered.of(one.asked.number, one.decisions, observed.samples, bool(observed.confirmed))
             self.add(observed.number, report)
+
+
+def ranges(samples: Floats, means: Floats) -> Floats:
+    """See `Remembered`."""
+    numbers = samples.reshape(-1, samples.shape[2])
+    return np.stack([numbers.min(axis=0), numbers.max(axis=0), means.min(axis=0), means.max(axis=0)])
 
 
 def kept_rows(samples: Floats) -> Floats:
