@@ -168,7 +168,7 @@ class CVaR:
     >>> problem = pf.Problem(lambda share, returns: -share[0] * returns[0], pf.Box([0.0], [1.0]), [tail])
     >>> market = pf.LocationFamily(pf.Gaussian([1.0], [1.0]), effect=[[-0.2]])
     >>> pf.performative_optimum(problem, market).decision.round(6).tolist()
-    [0.418562]
+    [0.434899]
     """
 
     function: Score

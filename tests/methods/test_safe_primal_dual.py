@@ -391,3 +391,14 @@ def test_in_one_dimension_a_probe_pays_over_as_many_rounds_again_if_the_loss_is_
     method = pf.safe_apda(pf.Problem(Revenue(), pf.Box([0.0], [1.0])), start=[0.2])
     with precise():
         assert float(method.horizon(jnp.asarray(rounds), quadratic)) == ahead
+
+
+@pytest.mark.parametrize("decisions", [pf.Box([0.0, 0.0], [5.0, 5.0]), pf.Ball(5.0), pf.Budget(8.0, dimension=2)])
+def test_after_a_decision_outside_the_set_was_deployed_the_next_one_is_inside_however_far_it_is(decisions):
+    method = pf.safe_apda(pf.Problem(Revenue(), decisions, dimension=2), start=[2.0, 2.0], samples=5, max_move=0.05)
+    state = method.init(jax.random.key(0))
+    for _ in range(3):
+        asked = method.ask(state, jax.random.key(0))
+        state = method.tell(state, asked, np.full((1, 5, 2), 3.0) + 0.1 * np.arange(5)[None, :, None])
+    state = method.tell(state, np.array([[7.0, 6.0]]), np.full((1, 5, 2), 1.0) + 0.1 * np.arange(5)[None, :, None])
+    assert decisions.contains(np.asarray(method.ask(state, jax.random.key(0))[0]))

@@ -113,3 +113,17 @@ def test_a_score_that_does_not_vary_has_derivatives():
 def test_what_depends_on_several_scores_at_once_is_not_read(function):
     with precise():
         assert mean_by_scores(function, 5) is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: jnp.maximum(z[0] * z[1] - 2.0, 0.0),
+        lambda z: jnp.abs(z[0] * z[1] - 2.0),
+        lambda z: jnp.linalg.norm(z),
+        lambda z: jnp.maximum(jnp.sum(jnp.maximum(z - 1.5, 0.0)) - 0.6, 0.0),
+    ],
+)
+def test_what_follows_an_average_is_not_taken_of_it(function):
+    """A kink of what mixes several scores has no such average: f(E X) is not E f(X)."""
+    assert mean_by_scores(function, 2) is None

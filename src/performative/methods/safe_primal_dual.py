@@ -51,6 +51,8 @@ quadratic in the data, where that costs little and shows a reaction that bends),
 known grows like √t, 2 loses least if worths are exact, and 1 and 4 lose 6 % more."""
 ENOUGH = 5.0
 """From how many samples on the start is left: fewer do not say how large data are, which the prior and the budget rest on."""
+INSIDE = 1e-9
+"""How far outside of Θ rounding may leave a decision, as a share of its size."""
 CLOSE = 1e-4
 """The share of the range within which a decision is said to lie at a bound."""
 REMEMBERED = 4.0
@@ -177,8 +179,11 @@ class SafePrimalDual:
         return jnp.where(apart <= 1.0, planned, near)
 
     def _meets(self, decisions: Array) -> Array:
-        """Whether each decision meets the constraints, (b, 1)."""
-        return jnp.all(jax.vmap(self.problem.g)(decisions) <= 0.0, axis=1, keepdims=True)
+        """Whether each decision meets the constraints and lies in Θ, up to rounding, (b, 1)."""
+        within = jnp.all(jax.vmap(self.problem.g)(decisions) <= 0.0, axis=1, keepdims=True)
+        apart = jax.vmap(lambda x: x - self.problem.decisions.project(x))(decisions)
+        size = jnp.maximum(jnp.max(jnp.abs(decisions), axis=1, keepdims=True), 1e-300)
+        return within & (jnp.max(jnp.abs(apart), axis=1, keepdims=True) <= INSIDE * size)
 
     def wanted(self, state: SafeState) -> int:
         """The same number in every round."""

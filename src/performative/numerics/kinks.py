@@ -264,7 +264,7 @@ class _Run:
         if linear and all(isinstance(operand, _Affine) or _is_constant(operand) for operand in operands):
             return [self._affine(equation, operands)]
         if linear and (any(isinstance(operand, _Averaged) for operand in operands)):
-            return _bind(equation, [self._mean(operand) for operand in operands])
+            return [_Averaged(one) for one in _bind(equation, [self._mean(operand) for operand in operands])]
         if any(isinstance(operand, _Averaged) for operand in operands):
             raise _Unreadable
         alone = self._only_score(operands)
@@ -278,7 +278,7 @@ class _Run:
         if alone is not None:
             return self._of_one_score(equation, operands, alone)
         if linear:
-            return _bind(equation, [self._mean(operand) for operand in operands])
+            return [_Averaged(one) for one in _bind(equation, [self._mean(operand) for operand in operands])]
         if name == "dot_general" and all(isinstance(operand, _Affine) for operand in operands):
             parts = [operand.parts[:-1] for operand in operands]
             products = jax.vmap(lambda *each: _bind(equation, each)[0])(*parts)

@@ -15,6 +15,7 @@ from performative.numerics.precision import in_float64
 from performative.numerics.pytrees import as_node, changed
 from performative.numerics.randomness import new_key
 from performative.problem import Problem, with_dimension
+from performative.purity import is_own
 from performative.solvers.certificate import certified
 from performative.solvers.convexity import usual_slope
 from performative.solvers.derivatives import frozen_model_of, model_of, normalized
@@ -41,8 +42,9 @@ def performative_optimum(
     By exact convex programming where PR is quadratic, by sequential convex programming otherwise. If the problem turns out not
     to be convex, it is the best of the KKT points reached from nine starts.
 
-    For a world that only samples it is the optimum of the average loss over `samples` draws with `seed`, the same draws for every
-    decision; `message` holds standard errors of the risk and of the decision.
+    For a world that only samples, or one of your own under limits on what a decision causes, it is the optimum of the average
+    loss over `samples` draws with `seed`, the same draws for every decision; `message` holds standard errors of the risk and of
+    the decision.
 
     >>> import jax.numpy as jnp
     >>> import performative as pf
@@ -52,7 +54,8 @@ def performative_optimum(
     >>> best.decision.round(6).tolist(), round(float(best.risk), 6), best.local
     ([2.0], -4.0, False)
     """
-    if not knows_risk(environment) and callable(getattr(environment, "sample", None)):
+    averages = knows_risk(environment) and not (problem.caused and is_own(environment))
+    if not averages and callable(getattr(environment, "sample", None)):
         require_still(environment)
         problem = with_dimension(problem, environment=environment)
         key = new_key(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -61,8 +61,9 @@ def sample_average_optimum(
         solution = solve(sampled, theta)
     others = []
     for number in range(again):
-        redrawn = _with_key(risk, jax.random.fold_in(key, number + 1))
-        others.append(_again(solve, sampled._replace(risk=redrawn), np.asarray(solution.decision)))
+        other = jax.random.fold_in(key, number + 1)
+        redrawn = sampled._replace(risk=_with_key(risk, other), problem=_limits_with_key(problem, other))
+        others.append(_again(solve, redrawn, np.asarray(solution.decision)))
     spread = np.std(others, axis=0, ddof=1) if again else np.full(len(theta), np.nan)
     error = float(_standard_error(risk, solution.decision))
     count = _samples(risk)
@@ -82,6 +83,16 @@ def _again(solve: Callable[[Sampled, Floats], Solution], sampled: Sampled, theta
     derivatives = functools.partial(model_of, sampled.risk)
     scaled = normalized(derivatives, sampled.problem, usual_slope(derivatives, sampled.problem))
     return minimized(scaled, sampled.problem, theta)[0].decision
+
+
+def _limits_with_key(problem: Problem, key: Array) -> Problem:
+    """The problem, limits on what a decision causes averaged over the draws of another key."""
+
+    def redrawn(node: Any) -> Any:
+        return changed(node, key=key) if isinstance(node, SampledRisk) else node
+
+    is_drawn = lambda node: isinstance(node, SampledRisk)  # noqa: E731
+    return changed(problem, constraints=jax.tree.map(redrawn, problem.constraints, is_leaf=is_drawn))
 
 
 def _length(problem: Problem, theta: Floats) -> float:

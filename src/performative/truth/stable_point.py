@@ -66,7 +66,7 @@ def stable_point(
             raise
         raise SolverFailed(
             f"no stable point was found ({error}). On frozen data a decision answers for {list(problem.caused_names)} as far "
-            "as h depends on it, not for the reaction: where h depends on the data alone, data that break a limit break it for "
+            "as h depends on it, not for the reaction: if h depends on the data alone, data that break a limit break it for "
             "every decision"
         ) from error
     check_solution(environment, risk.problem, np.asarray(found[0].decision))
