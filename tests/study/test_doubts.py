@@ -115,6 +115,27 @@ def test_other_units_are_named(factor):
         assert any(times in reason and "are the units others?" in reason for reason in why(shop, seen, sold)), seed
 
 
+@pytest.mark.parametrize("weeks", [1, 3, 12])
+def test_a_negative_number_of_pieces_is_held_back(weeks):
+    shop, seen = after(0, weeks)
+    sold = shop.sales()
+    assert not why(shop, seen, sold)
+    sold[0, 3, 0] = -1.0
+    reasons = why(shop, seen, sold)
+    assert len(reasons) == 1
+    assert "-1 in sample 3 is negative, and none of" in reasons[0]
+    assert all("is negative" in one for one in why(shop, seen, -shop.sales()))
+
+
+def test_returns_may_be_negative_for_the_first_time():
+    random = np.random.default_rng(0)
+    past = np.abs(random.normal(0.05, 0.04, (1, 20, 1)))
+    seen = [Remembered.of(1, np.ones((1, 1)), past, False)]
+    now = random.normal(0.05, 0.04, (1, 20, 1))
+    now[0, 0] = -0.03
+    assert not doubts(seen, np.ones((1, 1)), Samples(now, None))
+
+
 def test_a_column_that_stands_still_is_held_back_if_it_varied():
     shop, seen = after(1, 3)
     sold = shop.sales()

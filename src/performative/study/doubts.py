@@ -60,6 +60,7 @@ def _usual(seen: Sequence[Remembered], values: Floats) -> NDArray[np.bool_]:
     before = np.concatenate([one.ranges for one in quiet]).reshape(len(quiet), 4, -1)
     moves = (least < greatest) | (values[..., 0].size < FEWEST)
     near = _near(low, high, before[:, 2].min(axis=0), before[:, 3].max(axis=0))
+    near &= (least >= 0.0) | (before[:, 0].min(axis=0) < 0.0)
     return moves & near & _near(least, greatest, before[:, 0].min(axis=0), before[:, 1].max(axis=0))
 
 
@@ -114,6 +115,13 @@ def _are_counts(past: Floats) -> bool:
     return np.array_equal(past, np.floor(past))
 
 
+def _first_negative(past: Floats, new: Floats) -> bool:
+    """Whether a number is negative where there were counts alone, or nothing negative for six standard deviations."""
+    if past.size < FEWEST or past.min() < 0.0 or new.min() >= 0.0:
+        return False
+    return _are_counts(past) or bool(past.mean() - new.min() > 6.0 * past.std())
+
+
 def _of_column(seen: Sequence[Remembered], decisions: Floats, given: Samples, place: int) -> Iterator[str]:
     """What is wrong with one column."""
     new, name = given.values[..., place], f"number {place}" if given.columns is None else given.columns[place]
@@ -124,6 +132,10 @@ def _of_column(seen: Sequence[Remembered], decisions: Floats, given: Samples, pl
         return
     if _standing_still(parts, new):
         yield f"{name}: all {new.size} numbers are {new.flat[0]:.6g}, though they varied before"
+        return
+    if _first_negative(past, new):
+        least = np.unravel_index(np.argmin(new), new.shape)
+        yield f"{name}: {new[least]:.6g}{_line(given, *map(int, least))} is negative, and none of {past.size} earlier numbers was"
         return
     scale = _Scale.of(past, new)
     here, there = scale(new), [scale(part) for part in _joined(parts)]
