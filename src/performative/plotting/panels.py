@@ -63,7 +63,7 @@ class Course(NamedTuple):
         samples = past["samples"].values
         outcome = _outcome_of(past.attrs)
         decision, deployed, proposed = (past[name].values for name in ("decision", "deployed", "proposed"))
-        away = np.abs(proposed[:, : proposed.shape[1]] - decision[:, None])
+        away = np.abs(proposed - decision[:, None])
         reach = np.ptp(np.concatenate([decision, proposed.reshape(-1, d)]), axis=0) if n else np.zeros(d)
         off = np.nan_to_num(away) > AWAY * np.maximum(np.nan_to_num(reach), 1e-12)
         off = np.concatenate([off, np.zeros((n, max(0, b - off.shape[1]), d), bool)], axis=1)[:, :b]
@@ -170,7 +170,14 @@ def outcome(axes: Axes, course: Course) -> None:
     axes.plot(x, course.level[some], color=START, linewidth=1.0, linestyle=(0, (4, 2)), drawstyle="steps-mid", zorder=2)
     half = NORMAL * course.level_error[some]
     axes.fill_between(
-        x, course.level[some] - half, course.level[some] + half, color=START, alpha=0.12, linewidth=0, zorder=1
+        x,
+        course.level[some] - half,
+        course.level[some] + half,
+        step="mid",
+        color=START,
+        alpha=0.12,
+        linewidth=0,
+        zorder=1,
     )
     for arm in range(course.value.shape[1]):
         values, error = course.value[some, arm], NORMAL * np.nan_to_num(course.error[some, arm])
