@@ -116,10 +116,8 @@ def _are_counts(past: Floats) -> bool:
 
 
 def _first_negative(past: Floats, new: Floats) -> bool:
-    """Whether a number is negative where there were counts alone, or nothing negative for six standard deviations."""
-    if past.size < FEWEST or past.min() < 0.0 or new.min() >= 0.0:
-        return False
-    return _are_counts(past) or bool(past.mean() - new.min() > 6.0 * past.std())
+    """Whether a number is negative where there were counts alone."""
+    return past.size >= FEWEST and past.min() >= 0.0 > new.min() and _are_counts(past)
 
 
 def _of_column(seen: Sequence[Remembered], decisions: Floats, given: Samples, place: int) -> Iterator[str]:

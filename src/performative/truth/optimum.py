@@ -54,6 +54,7 @@ def performative_optimum(
     >>> best.decision.round(6).tolist(), round(float(best.risk), 6), best.local
     ([2.0], -4.0, False)
     """
+    with_dimension(problem, required=False)
     averages = knows_risk(environment) and not (problem.caused and is_own(environment))
     if not averages and callable(getattr(environment, "sample", None)):
         require_still(environment)
