@@ -122,9 +122,8 @@ def common_parts(
     effect: ArrayLike | None = None,
 ) -> Common:
     """The checked options."""
-    problem, start, effect = parts_of(
-        problem, start, shift, effect, predicts=True
-    )  # if the estimator does: see `PrimalDual`
+    # Whether the estimator predicts data, `PrimalDual` asks.
+    problem, start, effect = parts_of(problem, start, shift, effect, predicts=True)
     if problem.dimension is not None:
         require_feasible(problem.known, start)
     return Common(
